@@ -1,6 +1,6 @@
 """How good classifiers with default settings are: accuracy, log-loss, calibration and seconds, beside scikit-learn's.
 
-    python -m benchmarks.quality [table ...] [--rows 10000] [--record] [--imputation]
+    python -m benchmarks.quality [table ...] [--rows 10000] [--model NAME] [--record] [--imputation]
 
 Every model is fitted on four fifths of a table and asked for the classes of the rest, in turn. A table with more rows
 than --rows is drawn from. Two models are compared by the differences between them in the five parts: their mean, and
@@ -183,8 +183,8 @@ def is_behind(gain: float, error: float) -> bool:
     return gain < -error - 1e-9
 
 
-def measured(name: str, most: int) -> list[dict[str, Any]]:
-    """A record for each model on a table."""
+def measured(name: str, most: int, only: str | None = None) -> list[dict[str, Any]]:
+    """A record for each model on a table, or for one of them."""
     from sklearn.base import clone
     from sklearn.model_selection import StratifiedKFold
 
@@ -195,6 +195,8 @@ def measured(name: str, most: int) -> list[dict[str, Any]]:
     labels, truth = np.unique(classes, return_inverse=True)
     records = []
     for called, model in models(rows, classes).items():
+        if only not in (None, called):
+            continue
         chances = np.zeros((len(rows), len(labels)))
         parts, took = [], 0.0
         for learnt, asked in StratifiedKFold(PARTS, shuffle=True, random_state=0).split(rows, truth):
@@ -321,15 +323,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality", description=__doc__.splitlines()[0])
     parser.add_argument("tables", nargs="*", help=f"some of {', '.join(TABLES)}; else all")
     parser.add_argument("--rows", type=int, default=10_000, help="the most rows of a table")
+    parser.add_argument("--model", help="measure this model alone; the figures of others stay as they were recorded")
     parser.add_argument("--record", action="store_true", help="write the figures and the page")
     parser.add_argument("--imputation", action="store_true", help="compare what is told of missing values instead")
     options = parser.parse_args()
     kept = json.loads(FIGURES.read_text()) if FIGURES.exists() else {"classes": [], "imputation": []}
     part, tables = ("imputation", imputation.TABLES) if options.imputation else ("classes", tuple(TABLES))
     for name in options.tables or tables:
-        found = imputation.measured(name, *TABLES[name]()) if options.imputation else measured(name, options.rows)
-        kept[part] = [record for record in kept[part] if record["table"] != name] + found
-        kept[part].sort(key=lambda record: list(TABLES).index(record["table"]))
+        if options.imputation:
+            found = imputation.measured(name, *TABLES[name]())
+        else:
+            found = measured(name, options.rows, options.model)
+        # new figures take the place of old ones
+        by_name = {(record["table"], record["model"]): record for record in [*kept[part], *found]}
+        kept[part] = sorted(by_name.values(), key=lambda record: list(TABLES).index(record["table"]))
         if options.record:
             FIGURES.write_text(json.dumps(kept, indent=1) + "\n")
     if not options.imputation:

@@ -7,6 +7,7 @@ import hashlib
 import re
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,9 @@ def draw(folder: Path, tell: Callable[[str], None] = print) -> None:
     folder.mkdir(exist_ok=True)
     package = Path(fgrn.__file__).parent
     code = [*package.rglob("*.py"), *package.glob("page/page.*"), Path(__file__), Path(outputs.__file__)]
-    for name, figures, sources in (("ten", ten, []), ("gallery", gallery, [HERE / "gallery.md"])):
+    pages = {page.stem: page for page in (HERE / "gallery.md", *sorted((HERE / "tutorials").glob("*.md")))}
+    shown = [(name, partial(pictures_of, page), [page]) for name, page in pages.items()]
+    for name, figures, sources in (("ten", ten, []), *shown):
         key, kept = _key([*code, *sources]), folder / f"{name}.key"
         if kept.is_file() and kept.read_text() == key:
             tell(f"pictures: {name}: up to date")
@@ -128,13 +131,13 @@ def survey() -> tuple[dict[str, list[Any]], Network]:
     return table, net
 
 
-def gallery() -> dict[str, Any]:
-    """The pictures of the gallery: each is the value of the last block of code above it on the page."""
-    page = (HERE / "gallery.md").read_text(encoding="utf-8")
+def pictures_of(place: Path) -> dict[str, Any]:
+    """The pictures that a page shows: each is the value of the last block of code above it on the page."""
+    page, name = place.read_text(encoding="utf-8"), place.relative_to(HERE).as_posix()
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        values = {ran.line: ran.value for ran in outputs.run(page, "gallery.md")}
+        values = {ran.line: ran.value for ran in outputs.run(page, name)}
     pictures = {}
-    for found in re.finditer(r"^!\[.*\]\(_pictures/([\w-]+)\.svg\)$", page, re.M):
+    for found in re.finditer(r"^!\[.*\]\((?:\.\./)?_pictures/([\w-]+)\.svg\)$", page, re.M):
         line = page.count("\n", 0, found.start())
         pictures[found[1]] = values[max(above for above in values if above < line)]
     return pictures

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -45,27 +46,25 @@ def main() -> None:
     from playwright.sync_api import sync_playwright
 
     alarm = fgrn.read(Path(sys.argv[1]) / "alarm.bif")
-    heart = [("HRBP", "HIGH"), ("BP", "LOW")]
-    pictures: list[tuple[str, Any, str, dict[str, Any], list[tuple[str, str]], str]] = [
-        ("alarm-light", alarm, "#s=HR", WIDE, heart, "light"),
-        ("alarm-dark", alarm, "#s=HR", WIDE, heart, "dark"),
-        ("alarm-phone", alarm, "#s=HR", PHONE, heart, "light"),
-        ("survey-light", survey(), "", WIDE, [("cars", "none"), ("occupation", "student")], "light"),
-        ("step-light", small(), "#v=factor", WIDE, [("cars", "none")], "light"),
-    ]
+    shown: dict[str, tuple[Any, str, list[tuple[str, str]]]] = {
+        "alarm": (alarm, "#s=HR", [("HRBP", "HIGH"), ("BP", "LOW")]),
+        "survey": (survey(), "", [("cars", "none"), ("occupation", "student")]),
+        "step": (small(), "#v=factor", [("cars", "none")]),
+    }
+    screens = {"light": (WIDE, "light"), "dark": (WIDE, "dark"), "phone": (PHONE, "light")}
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=QUIET)
-        for name, model, after, size, known, scheme in pictures:
+        for (name, (model, after, known)), (screen, (size, scheme)) in product(shown.items(), screens.items()):
             path = Path(folder) / "page.html"
-            fgrn.explore(model, path, title=name.split("-")[0])
+            fgrn.explore(model, path, title=name)
             tab = browser.new_page(viewport=size, color_scheme=scheme)
             tab.goto(path.as_uri() + after)
             tab.evaluate(OBSERVE, known)
-            if name.startswith("step"):
+            if name == "step":
                 tab.evaluate("fgrn.store.goTo(12)")
                 tab.locator('[data-block="siso 1"]').click()
             tab.wait_for_timeout(800)
-            tab.screenshot(path=PICTURES / f"explore-{name}.png")
+            tab.screenshot(path=PICTURES / f"explore-{name}-{screen}.png")
             tab.close()
         browser.close()
 

@@ -19,6 +19,11 @@ settings.register_profile("thorough", deadline=None, max_examples=1500, suppress
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the tests of clusters come first: so no second process takes some of them over and starts a cluster, too."""
+    items.sort(key=lambda item: item.path.stem != "test_cluster")
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of larger data sets, beside the checkout or in FGRN_SHARED; tests are skipped without it."""

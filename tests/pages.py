@@ -37,8 +37,9 @@ Open = Callable[..., "Opened"]
 MESSAGES = """() => { const { forward, backward } = fgrn.store.messages;
     return [forward, backward].map(one => one.map(each => [...each])); }"""
 STUDIED = """async () => {
-    for (let left = 2000; left && !fgrn.store.seen.studied; left--) await new Promise(done => setTimeout(done, 5));
-    return fgrn.store.seen.studied; }"""
+    const { store } = fgrn, enough = one => one && (!store.seen.assigning || one.likeliest.length);
+    for (let left = 2000; left && !enough(store.seen.studied); left--) await new Promise(done => setTimeout(done, 5));
+    return store.seen.studied; }"""
 SCREEN = {"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"}
 
 
@@ -179,13 +180,14 @@ class Opened:
     def study(self, row: dict[int, list[float]], target: int) -> dict[str, Any]:
         """What the page says of a target: why, what to ask next, and the likeliest states of all variables."""
         code = """([row, target]) => { const store = fgrn.other ?? fgrn.store, edge = at => store.variables[at].edge;
-            return store.client.study(row.map(([number, weights]) => [edge(number), weights]), edge(target)); }"""
+            const wanted = { target: edge(target), assignments: 5, profiles: false };
+            return store.client.study(row.map(([number, weights]) => [edge(number), weights]), wanted); }"""
         found: dict[str, Any] = self.tab.evaluate(code, [_pairs(row), target])
         return found
 
     def assert_quiet(self) -> None:
         """Nothing was asked for but the file itself and what it made, and nothing went wrong."""
-        assert self.complaints == []
+        assert self.complaints == [], self.complaints
         assert {url.split(":")[0] for url in self.requests} <= {"file", "blob", "data"}
         assert sum(url.startswith("file:") for url in self.requests) <= 1 + sum("#" in url for url in self.requests)
 
@@ -195,8 +197,10 @@ def shown(model: Any) -> list[str]:
     return [one.name for one in shown_model(model).cards]
 
 
-def assert_same(model: Any, page: Opened, rows: list[dict[str, Any]], tolerance: float = 1e-9) -> None:
-    """The page and Python believe the same of rows of evidence: a code, or a weight for every state."""
+def assert_same(
+    model: Any, page: Opened, rows: list[dict[str, Any]], tolerance: float = 1e-9
+) -> list[tuple[float, list[list[float]]]]:
+    """The page and Python believe the same of rows of evidence: a code, or a weight for every state; what it is."""
     names = shown(model)
     weights = []
     for row in rows:
@@ -207,7 +211,8 @@ def assert_same(model: Any, page: Opened, rows: list[dict[str, Any]], tolerance:
         weights.append(asked)
     columns = {name: [None if name not in row else _given(model, name, row[name]) for row in rows] for name in names}
     seen = model.propagate(columns, impossible="mark", engine="reference", parts=["marginal", "likelihood"])
-    for at, (likelihood, beliefs) in enumerate(page.ask(weights)):
+    answers = page.ask(weights)
+    for at, (likelihood, beliefs) in enumerate(answers):
         if np.isneginf(seen.log_likelihood[at]):
             assert likelihood == -np.inf
             assert not any(map(any, beliefs)) and not np.isnan(np.concatenate(beliefs)).any()
@@ -217,6 +222,7 @@ def assert_same(model: Any, page: Opened, rows: list[dict[str, Any]], tolerance:
             np.testing.assert_allclose(belief, seen.marginal(name)[at], rtol=0, atol=tolerance, err_msg=name)
             zeros = seen.marginal(name)[at] == 0
             assert (np.array(belief)[zeros] == 0).all()
+    return answers
 
 
 def assert_messages(seen: Any, forward: list[list[float]], backward: list[list[float]]) -> None:

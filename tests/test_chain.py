@@ -392,3 +392,22 @@ def test_a_chain_does_not_draw_given_evidence() -> None:
 def test_the_hidden_variable_is_named_and_not_what_leads_on() -> None:
     labels, _ = fgrn.hmm({"X": 2}, 2).most_probable({"X": [0, 1]})
     assert list(labels) == ["S", "X"]
+
+
+def test_decoding_is_the_same_in_all_engines() -> None:
+    rng = np.random.default_rng(4)
+    rows = 300
+    tables = {
+        "S": [0.5, 0.5, 0.0],
+        "S next": [[0.6, 0.4, 0.0], [0.0, 0.5, 0.5], [0.3, 0.0, 0.7]],
+        "Y": rng.dirichlet(np.ones(4), 3),
+        "Z": [[1.0, 0.0], [0.5, 0.5], [1e-200, 1.0]],
+    }
+    chain = fgrn.hmm({"Y": 4, "Z": 2}, 3, tables=tables)
+    drawn = chain.sample(rows, seed=1, names=["Y", "Z"])
+    table = {name: np.where(rng.random(rows) < 0.2, np.nan, drawn[name]) for name in ("Y", "Z")}
+    table["sequence"] = [0] * rows
+    assert (chain.decode(table, engine="cpu") == chain.decode(table, engine="reference")).all()
+    alone = {**table, "sequence": list(range(rows))}
+    own = chain.propagate({**alone}, keep=["S"]).marginal("S").argmax(axis=1)
+    assert (chain.decode(alone, engine="cpu") == own).all()

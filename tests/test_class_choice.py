@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from fgrn import LatentClassifier, NaiveBayesClassifier
 from fgrn.bayes.class_trees import class_tree_mixture
 from fgrn.graph.class_family import ClassFamily
 from fgrn.learning.class_rows import PartedRows
-from fgrn.learning.class_search import mean_and_error
+from fgrn.learning.class_search import _Judged, mean_and_error
 from fgrn.learning.conditional import Conditional, Penalty
 from fgrn.learning.optimiser import minimised
 from fgrn.tables.encoded import Evidence
@@ -117,6 +118,16 @@ def test_a_classifier_of_trees_takes_missing_values_and_is_saved_whole(tmp_path:
     assert set(model.prototypes_) == {"other", "same"}
     assert model.complete(X).notna().all(axis=None)
     assert model.embed(X).shape == (len(X), 4)
+
+
+def test_a_penalty_is_lowered_while_that_helps_and_what_is_behind_could_catch_up() -> None:
+    weights = np.ones(4)
+    before, worse, better = (_Judged(np.full(4, loss), weights) for loss in (0.5, 0.51, 0.4))
+    assert worse.ends(before)
+    assert not better.ends(before)
+    dropped = np.array([0.4, 0.4])  # after the first rows, by 0.3 and by 0.5 behind the best
+    assert not _Judged(dropped, weights[:2], 0.3).ends(before)
+    assert _Judged(dropped, weights[:2], 0.5).ends(before)
 
 
 # The optimiser
@@ -284,6 +295,36 @@ def test_profiles_are_shown_as_text_page_and_frame_for_many_classes_and_columns(
     assert list(frame) == ["state", "share", "column", "level", "probability", "baseline", "lift"]
     assert len(frame) == 19 * 40 * 2
     assert (frame["share"] * frame["probability"]).sum() == pytest.approx(40)
+
+
+# Temperature
+
+
+@pytest.mark.parametrize("structure", ["per_class", "tan"])
+@pytest.mark.parametrize("temperature", [0.8, 1.5])
+def test_a_temperature_is_a_power_of_what_is_told_of_the_class(structure: str, temperature: float) -> None:
+    """With one state a class, and no value missing; the judge raises the probabilities themselves."""
+    X, y = exclusive(150)
+    X = X.fillna("n")
+    net = LatentClassifier(1, structure=structure, refine=False, **{**QUICK, "engine": "reference"}).fit(X, y).network_
+    family = replace(FAMILY, target="kind", hidden="S")
+    tempered = family.tempered(net, temperature)
+    powers = net.posterior(X, "kind") ** (1 / temperature)
+    assert tempered.posterior(X, "kind") == pytest.approx(powers / powers.sum(axis=1, keepdims=True), abs=1e-12)
+    lines = tempered._spec.layout.lines
+    assert np.add.reduceat(tempered._parameters.values, lines) == pytest.approx(np.ones(len(lines)))
+
+
+def test_a_classifier_that_is_too_sure_gets_a_higher_temperature(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows and many cells make naive Bayes too sure; the only penalty allowed is too weak to change that."""
+    monkeypatch.setattr("fgrn.learning.class_search.STRENGTHS", (1e-9,))
+    monkeypatch.setattr("fgrn.learning.class_search.FIRST_STRENGTH", 0)
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 200)
+    table = {f"c{n}": np.where(rng.random(200) < 0.35, y, rng.integers(0, 5, 200)) for n in range(8)}
+    model = LatentClassifier(1, structure="per_class", random_state=0, engine="cpu").fit(table, y)
+    assert model.selection_.temperature > 1
+    assert model.decision_network_ != model.network_
 
 
 # Rows that are kept back
@@ -501,8 +542,21 @@ def test_a_budget_of_seconds_ends_the_choice() -> None:
     X, y = exclusive(200)
     model = LatentClassifier(random_state=0, engine="cpu", max_seconds=1e-9).fit(X, y)
     assert len(model.selection_.candidates) == 1
+    assert model.selection_.unfinished == ("per_class", "tan")
+    assert "the budget ended before all of per_class and tan was tried" in str(model.selection_)
     with pytest.raises(ValueError, match="max_seconds"):
         LatentClassifier(max_seconds=0).fit(X, y)
+
+
+def test_what_the_choice_left_out_is_told_and_kept_in_files(tmp_path: Path) -> None:
+    X, y = exclusive(200)
+    model = LatentClassifier(structure="per_class", random_state=0, engine="cpu", max_hidden=2).fit(X, y)
+    assert not model.selection_.unfinished
+    model.selection_ = replace(model.selection_, dropped=3, unfinished=("per_class",), temperature=1.1)
+    model.save(tmp_path / "m.fgrn")
+    assert fgrn.load(tmp_path / "m.fgrn").selection_ == model.selection_
+    assert "3 more were dropped" in str(model.selection_)
+    assert "temperature of 1.10" in str(model.selection_)
 
 
 def test_what_was_tried_is_shown_as_text_page_and_frame(refined: LatentClassifier) -> None:

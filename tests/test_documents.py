@@ -49,6 +49,7 @@ def test_the_demonstration_learns_compares_draws_and_says_where(
     for name in pictures:
         assert str(folder / name) in said
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
+    assert said.endswith(f"open it in a browser:\n  {folder / 'digits.html'}\n"), "the page is named last"
     command = re.findall(r"or with this one: fgrn (.*)", said)[0]
     assert main(command.split()) == 0
     assert "kept back" in capsys.readouterr().out
@@ -68,3 +69,4 @@ def test_the_demonstration_as_json(tmp_path: Path, capsys: pytest.CaptureFixture
     found = json.loads(capsys.readouterr().out)
     assert found["epochs"] == 1
     assert sorted(found["files"]) == sorted(str(path) for path in tmp_path.iterdir())
+    assert found["files"][-1] == str(tmp_path / "digits.html")

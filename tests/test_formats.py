@@ -346,7 +346,7 @@ def test_a_noisy_max_in_an_order_that_can_be_read_two_ways_is_refused() -> None:
     assert caught.value.line == 6
 
 
-@pytest.mark.parametrize("kind", ["utility", "decision", "equation", "mau"])
+@pytest.mark.parametrize("kind", ["equation", "demorgan"])
 def test_nodes_that_are_no_chance_nodes_are_refused_by_name(kind: str) -> None:
     with pytest.raises(NetworkFileError, match=f"line 6: node 'U' is a <{kind}>; only cpt"):
         xdsl.parse(XDSL.replace("{more}", f'<{kind} id="U"/>'), "n.xdsl")

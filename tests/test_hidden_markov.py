@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -263,3 +264,40 @@ def test_a_remembered_column_that_is_absent_is_told(model: fgrn.HiddenMarkovMode
             ask(rows.drop(columns="machine"))
     given = model.predict(rows.drop(columns="machine"), sequence=log["machine"].to_numpy())
     np.testing.assert_array_equal(given, model.predict(rows))
+
+
+def test_the_command_takes_continuous_columns_and_imputes_sequences(
+    log: pd.DataFrame, tmp_path: Path, capsys: Any
+) -> None:
+    rows, model, full = tmp_path / "log.csv", tmp_path / "m.fgrn", tmp_path / "full.csv"
+    some = log[log["machine"].isin(["m0", "m1"])].drop(columns=["worn", "heat"])
+    some["heat"] = np.where(log["worn"][some.index], 40.0, 20.0) + np.random.default_rng(0).normal(size=len(some))
+    gone = np.arange(len(some)) % 7 == 3
+    some.assign(heat=some["heat"].mask(gone), sound=some["sound"].mask(gone)).to_csv(rows, index=False)
+    options = ["--model", "hmm", "--hidden", "2", "--continuous", "heat", "--sequence", "machine", "--time", "hour"]
+    assert main(["fit", str(rows), *options, "--starts", "1", "-o", str(model)]) == 0
+    assert fgrn.load(model).continuous_ == ("heat",)
+    assert main(["complete", str(model), str(rows), "-o", str(full)]) == 0
+    done = pd.read_csv(full)
+    assert not done.isna().any().any()
+    assert (done["heat"][gone] - some["heat"].to_numpy()[gone]).abs().median() < 5
+    assert main(["complete", str(model), str(rows), "--draws", "2", "-o", str(full)]) == 2
+    capsys.readouterr()
+    pd.read_csv(rows).drop(columns="machine").to_csv(rows, index=False)
+    assert main(["predict", str(model), str(rows), "-o", str(full)]) in (0, 1)
+    told = capsys.readouterr().err
+    assert "sequence=" not in told
+    assert "add the column" in told.lower()
+    assert main(["fit", str(rows), "--model", "ica", "--hidden", "2,2", "--continuous", "heat", "-o", str(model)]) == 2
+
+
+def test_a_step_may_be_a_timedelta(tmp_path: Path) -> None:
+    days = pd.to_datetime(["2024-01-01", "2024-01-03", "2024-01-04", "2024-01-06"])
+    for step in (timedelta(days=1), np.timedelta64(1, "D"), pd.Timedelta(days=1)):
+        assert TimeOrder.of(4, None, days, step=step).rows.tolist() == [0, -1, 1, 2, -1, 3]
+    table = {"day": days, "sound": ["hum", "rattle", "hum", "hum"]}
+    model = fgrn.HiddenMarkovModel(2, step=timedelta(days=1), n_epochs=3, tol=0, random_state=0).fit(table, time="day")
+    model.save(tmp_path / "m.fgrn")
+    again = fgrn.load(tmp_path / "m.fgrn")
+    assert again.step == 86_400 * 10**9
+    assert (again.score_samples(table) == model.score_samples(table)).all()

@@ -10,6 +10,7 @@ import pytest
 
 import fgrn
 from fgrn import hidden_tree
+from fgrn.bayes.tree_defaults import TreeSizes
 from fgrn.core.tree_centre import neighbours_of, tree_centre
 
 
@@ -238,17 +239,33 @@ def test_the_prior_has_the_levels_of_the_column() -> None:
 
 
 def test_sizes_follow_the_table() -> None:
-    rng = np.random.default_rng(0)
-    few = fgrn.HiddenTreeModel(n_epochs=1).fit(rng.integers(0, 2, (60, 3)))
+    def tried(levels: int, rows: int, *given: Any, choice: bool = True) -> list[tuple[int, int, bool]]:
+        found = TreeSizes.to_try(levels, rows, *(given or (None, None, None)), choice)
+        return [(one.states, one.trees, one.shared) for one in found]
+
+    assert tried(2, 60, choice=False) == [(2, 1, False)]
+    assert tried(2, 1600) == [(8, 8, False), (32, 4, True)]
+    assert tried(5, 1600) == [(20, 3, False), (32, 4, True)]
+    assert tried(5, 1600, choice=False) == [(20, 3, False)]
+    assert tried(256, 55_000) == [(128, 16, True)]
+    assert tried(256, 55_000, 100, None, None) == [(100, 16, True)]
+    assert tried(2, 1600, 4, None, None) == [(4, 16, False)]
+    assert tried(2, 1600, None, 3, None) == [(8, 3, False)]
+    assert tried(2, 20_000, None, None, True) == [(32, 10, True)]
+
+
+def test_of_both_kinds_of_trees_the_better_is_kept() -> None:
+    rows = tree_rows(300)
+    few = fgrn.HiddenTreeModel(n_epochs=1, random_state=0).fit({name: column[:60] for name, column in rows.items()})
     assert (few.n_hidden_, few.n_trees_) == (2, 1)
     assert not len(few.history_.validation)
-    more = fgrn.HiddenTreeModel(n_epochs=1).fit(rng.integers(0, 2, (1600, 3)))
-    assert (more.n_hidden_, more.n_trees_) == (8, 8)
-    assert len(more.history_.validation) == 1
-    pixels = fgrn.HiddenTreeModel(n_epochs=1, max_levels=64, n_bins=64).fit(rng.integers(0, 40, (200, 2)).astype(str))
-    assert (pixels.n_hidden_, pixels.n_trees_) == (8, 1)
-    words = fgrn.HiddenTreeModel(n_epochs=1).fit(rng.integers(0, 5, (1600, 3)))
-    assert (words.n_hidden_, words.n_trees_) == (20, 3)
+    both = {
+        share: fgrn.HiddenTreeModel(n_epochs=2, random_state=0, share_tables=share, validation=tree_rows(100, 1))
+        for share in (False, True, "auto")
+    }
+    scores = {share: model.fit(rows).score(tree_rows(100, 1)) for share, model in both.items()}
+    assert scores["auto"] == max(scores[False], scores[True])
+    assert scores[False] != scores[True]
 
 
 def test_the_root_is_in_the_largest_tree() -> None:

@@ -289,6 +289,31 @@ def test_a_report_goes_with_the_model_file(
     assert main(["report", str(tmp_path / "types.fgrn"), "--residuals"]) == 2
 
 
+def test_the_report_of_a_file_follows_a_new_order_of_classes(model: fgrn.LatentClassModel, tmp_path: Path) -> None:
+    model.save(tmp_path / "types.fgrn")
+    loaded, again = fgrn.load(tmp_path / "types.fgrn"), fgrn.load(tmp_path / "types.fgrn")
+    turned = loaded.relabel([1, 0]).report()
+    np.testing.assert_allclose(turned.errors.of_item("q2"), again.report().errors.of_item("q2")[::-1])
+    np.testing.assert_allclose(turned.assignment.average, again.report().assignment.average[::-1, ::-1])
+    assert str(loaded.relabel([1, 0]).report()) == str(model.report())
+
+
+def test_fit_can_be_judged_by_tables_drawn_from_the_model(table: dict[str, list[Any]]) -> None:
+    right = fgrn.LatentClassModel(2, random_state=0).fit(table)
+    found = right.goodness_of_fit(n_bootstrap=19, n_init=1)
+    assert found["G2"].value == right.goodness_of_fit()["G2"].value
+    assert found["G2"].p is not None
+    assert found["G2"].p > 0.05
+    assert "19 tables drawn" in str(found)
+    wrong = fgrn.LatentClassModel(1, random_state=0).fit(table).goodness_of_fit(n_bootstrap=19, n_init=1)
+    assert [one.p for one in wrong.statistics] == [0.05] * 3
+
+
+def test_weights_that_are_shares_of_a_whole_are_warned_of(table: dict[str, list[Any]]) -> None:
+    report = fgrn.LatentClassModel(2, random_state=0).fit(table, sample_weight=np.full(800, 1 / 800)).report()
+    assert "The weights of 800 rows sum to 1," in report.warnings[0]
+
+
 def test_a_batch_is_not_all_rows(model: fgrn.LatentClassModel, table: dict[str, list[Any]]) -> None:
     online = fgrn.LatentClassModel(2, random_state=0).partial_fit(table).partial_fit(table)
     with pytest.raises(fgrn.LearningError, match="Give the table"):

@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from models import chest
 from safetensors import numpy as safetensors
 from strategies import SmallNetwork, loopy_networks, networks
 
@@ -165,6 +166,13 @@ def test_random_networks_come_back(tmp_path: Path, small: SmallNetwork, blank: i
     back = model_file.load(tmp_path / "m")
     assert_same(network, back)
     assert saved(back, tmp_path / "again") == data
+
+
+@pytest.mark.parametrize("method", ["exact", "loopy"])
+def test_the_networks_of_a_bayesian_network_come_back(tmp_path: Path, method: str) -> None:
+    network = chest().to_network(method)
+    saved(network, tmp_path / "m")
+    assert_same(network, model_file.load(tmp_path / "m"))
 
 
 def without_start(block: Source | SISO | Diverter) -> Source | SISO | Diverter:

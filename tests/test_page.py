@@ -196,6 +196,15 @@ def test_what_is_no_model_of_one_row_is_refused(model: Any, why: str) -> None:
         fgrn.explore(model)
 
 
+def test_a_mixture_that_is_no_network_is_refused() -> None:
+    draw = np.random.default_rng(0)
+    table = {name: draw.integers(0, 2, 60) for name in "abc"}
+    model = fgrn.HiddenTreeModel(n_hidden=2, n_trees=2, share_tables=True, n_epochs=1, random_state=0).fit(table)
+    with pytest.raises(fgrn.FgrnError, match="mixture of trees that share tables"):
+        fgrn.explore(model)
+    assert fgrn.explore(model.network_).size > 100_000
+
+
 @pytest.mark.parametrize(
     ("name", "why"), [("page.pdf", "its suffix is '.pdf'"), ("no/page.html", "there is no folder")]
 )
@@ -248,12 +257,24 @@ def test_a_server_answers_as_python_does(served: str) -> None:
     assert [value for _, value in studied["explanation"]["contributions"]] == pytest.approx(
         [*told.contributions.values()]
     )
-    assert len(studied["assignment"]) == len(names)
+    assert studied["likeliest"] == []
     assert max(studied["gains"]) == studied["gains"][names.index("lung")] == pytest.approx(studied["entropy"])
     for state, profile in enumerate(studied["profiles"]):
         expected = model.prototype("lung", model.variable("lung").labels[state])
         for name, shares in zip(names, profile, strict=True):
             assert shares == pytest.approx(expected.get(name, np.eye(2)[state]), abs=1e-12)
+
+
+def test_a_server_finds_the_likeliest_states_together(served: str) -> None:
+    model = chest()
+    known = {"xray": "yes", "smoke": "no", "dysp": "yes", "travel": "yes"}
+    given = [[edges(model)[name], [float(value == "yes"), float(value == "no")]] for name, value in known.items()]
+    studied = asked(served, "study", {"given": given, "target": -1, "assignments": 300})
+    assert (studied["gains"], studied["explanation"]) == ([], None)
+    expected, found = model.most_probable_k(300, known), studied["likeliest"]
+    assert len(found) == len(expected) == 8, "all that are possible"
+    assert [one["logProbability"] for one in found] == pytest.approx([one.log_probability for one in expected])
+    assert len({tuple(one["states"]) for one in found}) == len(found)
 
 
 def test_a_server_sends_messages_by_edge() -> None:
@@ -268,6 +289,23 @@ def test_a_server_sends_messages_by_edge() -> None:
         if not net.is_tree:
             assert found["loops"]["count"] == seen.rounds == len(found["loops"]["rounds"]) - 1
             assert found["loops"]["converged"] is True
+
+
+@pytest.mark.parametrize("kind", ["junction tree", "loops", "factors", "product space"])
+def test_states_of_wires_are_joint_states_of_variables(kind: str) -> None:
+    model: Any = {
+        "junction tree": chest, "loops": lambda: chest().to_network("loopy"), "factors": circle,
+        "product space": lambda: fgrn.dica({"a": 2, "b": 3}, hidden=[3, 2]),
+    }[kind]()  # fmt: skip
+    text, _ = export.document(model, "", "")
+    sizes = {one["edge"]: one["states"] for one in text["variables"]}
+    wires = [wire for wire in text["factor"]["wires"] if isinstance(wire.get("states"), int)]
+    assert wires
+    for wire in wires:
+        counts = [sizes[edge] if isinstance(sizes[edge], int) else len(sizes[edge]) for edge in wire["parts"]]
+        assert np.prod(counts) == wire["states"]
+    blocks = text["factor"]["blocks"]
+    assert all(0 <= line["block"] < len(blocks) for line in text["factor"]["lines"])
 
 
 def test_a_factor_graph_is_sent_unless_it_is_large(monkeypatch: pytest.MonkeyPatch) -> None:

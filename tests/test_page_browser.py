@@ -14,8 +14,7 @@ from xml.dom.minidom import parseString
 import numpy as np
 import pytest
 from models import chest
-from pages import MESSAGES, STUDIED, Open, Opened, assert_messages, shown
-from random_models import random_tree
+from pages import STUDIED, Open, shown
 
 import fgrn
 from fgrn import datasets
@@ -252,119 +251,6 @@ def test_the_panel_has_all_states_and_weights(page: Open) -> None:
     assert opened.evidence[0][3] == 0.99
 
 
-# The factor graph
-
-
-@pytest.mark.parametrize("kind", ["product space", "stack", "junction tree"])
-def test_factor_graphs_of_all_kinds_are_drawn(page: Open, kind: str) -> None:
-    model: Any = {"product space": random_tree(1), "stack": random_tree(2), "junction tree": chest()}[kind]
-    opened, first = page(model, "#v=factor"), model.variable(shown(model)[0])
-    net = model if isinstance(model, fgrn.Network) else model._tree_network()
-    assert opened.tab.locator("[data-wire]").count() == net._plan(()).edges
-    opened.click(0, 0)
-    assert_messages(net.propagate({first.name: [first.labels[0]]}), *opened.tab.evaluate(MESSAGES))
-
-
-def heat(opened: Opened) -> np.ndarray:
-    """The numbers of a heat map."""
-    rows = opened.tab.locator(".heat tbody tr").all()
-    return np.array([[float(cell) for cell in row.locator("td").all_inner_texts()] for row in rows])
-
-
-def test_a_wire_shows_its_messages_and_a_block_its_table(page: Open) -> None:
-    draw = np.random.default_rng(0)
-    net = fgrn.lvm({"a": ["no", "yes"], "b": 3}, hidden=2, tables={"a": draw.dirichlet([1, 1], 2)})
-    opened = page(net)
-    opened.tab.get_by_role("button", name="Factor graph").click()
-    opened.click(shown(net).index("a"), 1)
-    seen = net.propagate({"a": ["yes"]})
-    edge = seen.plan.edge("S")
-    opened.tab.locator(f'[data-wire="{edge}"]').click()
-    rows = [
-        row.all_inner_texts() for row in (one.locator("td") for one in opened.tab.locator(".detail tbody tr").all())
-    ]
-    parts = (seen.forward("S")[0], seen.backward("S")[0], seen.marginal("S")[0])
-    assert rows == [[f"{100 * part[state]:.1f}%" for part in parts] for state in range(2)]
-    opened.tab.locator('[data-block="siso 0"]').click()
-    np.testing.assert_allclose(heat(opened), net.table("a"), atol=0.0051)
-    opened.tab.get_by_role("button", name="Sorted").click()
-    peaks = heat(opened).argmax(axis=1).tolist()
-    assert peaks == sorted(peaks)
-    opened.tab.locator('[data-block="diverter 0"]').first.click()
-    assert "Diverter" in opened.tab.locator(".detail h2").inner_text()
-
-
-def test_a_factor_of_a_junction_tree_shows_its_conditional_table(page: Open) -> None:
-    model = chest()
-    opened = page(model, "#v=factor")
-    opened.tab.locator(".block", has_text="P(dysp | bronc, either)").click()
-    np.testing.assert_allclose(heat(opened), model.table("dysp"), atol=0.0051)
-    assert opened.tab.locator(".heat tbody th").all_inner_texts() == ["yes, yes", "yes, no", "no, yes", "no, no"]
-    opened.tab.locator(".block", has_text="P(smoke)").click()
-    assert opened.tab.locator(".heat tbody th").all_inner_texts() == ["yes", "no"]
-
-
-def test_messages_are_sent_one_by_one(page: Open) -> None:
-    net = fgrn.hmm({"Y": 2}, hidden=2, length=3)
-    opened = page(net, "#v=factor")
-    opened.click(shown(net).index("Y[1]"), 0)
-    sends = opened.tab.evaluate("fgrn.store.factor.sends")
-    ends = sum(name in net.observed for name in (one.name for one in net.variables))
-    assert len(sends) == 2 * len(net.variables) - ends, "every message but those of the boundary, once"
-    rounds = [one["round"] for one in sends]
-    assert rounds == sorted(rounds) and rounds[0] == 1 and rounds[-1] <= net.diameter
-    slider = opened.tab.get_by_role("slider", name="Step through the messages")
-    slider.fill("0")
-    told = opened.tab.locator(".stepper p")
-    assert told.inner_text().startswith("Start. No message has been sent. Evidence is in place on 1 variable;")
-    assert opened.tab.locator(".state .share:text('%')").count() == 0
-    seen = set()
-    for at in range(len(sends)):
-        opened.press(".")
-        assert told.inner_text().startswith(f"Round {rounds[at]} of {rounds[-1]}, message {at + 1} of {len(sends)}.")
-        seen.add(told.inner_text())
-        assert opened.tab.locator('.message[data-sent="true"]').count() == at + 1 + ends
-    assert len(seen) == len(sends)
-    assert opened.tab.get_by_role("button", name="One message on").is_disabled()
-    opened.press(",")
-    opened.tab.get_by_role("button", name="Play").click()
-    opened.tab.locator(".stepper p", has_text=f"message {len(sends)} of").wait_for()
-    opened.tab.get_by_role("button", name="All", exact=True).click()
-    opened.press("v")
-    assert opened.tab.locator(".stepper").count() == 0
-
-
-# Loops
-
-
-def test_rounds_are_stepped_through_on_loops(page: Open) -> None:
-    net = chest().to_network("loopy")
-    assert not net.is_tree
-    opened = page(net, "#v=factor")
-    names = shown(net)
-    opened.click(names.index("dysp"), 0)
-    steps = list(net.steps({"dysp": ["yes"]}, tolerance=1e-9))
-    seen = net.propagate({"dysp": ["yes"]})
-    for name, belief in zip(names, opened.beliefs, strict=True):
-        np.testing.assert_allclose(belief, seen.marginal(name)[0], rtol=0, atol=1e-9)
-    assert opened.tab.locator(".loops").inner_text() == (
-        f"This network has loops: beliefs are approximations, after {seen.rounds} rounds."
-    )
-    assert opened.tab.locator("output.probability b").inner_text().startswith("≈ ")
-    slider = opened.tab.get_by_role("slider", name="Step through the messages")
-    told = opened.tab.locator(".stepper p")
-    for number in (0, 1, 5, int(slider.get_attribute("max"))):
-        slider.fill(str(number))
-        opened.wait()
-        expected = "Start." if number == 0 else f"Round {number} of {seen.rounds}."
-        assert told.inner_text().startswith(expected)
-        share = steps[min(number, len(steps) - 1)].messages.marginal("bronc")[0, 0]
-        assert f"{100 * share:.1f}%" in opened.state(names.index("bronc"), 0).text_content()
-        assert_messages(steps[min(number, len(steps) - 1)].messages, *opened.tab.evaluate(MESSAGES))
-    opened.press(",")
-    assert told.inner_text().startswith(f"Round {seen.rounds - 1} of")
-
-
 # Questions, and rows of a table
 
 
@@ -383,11 +269,22 @@ def test_a_target_is_explained_and_the_next_question_shown(page: Open) -> None:
     opened.tab.locator(".target .fall button").first.click()
     opened.wait()
     assert opened.tab.locator(".detail h2").inner_text() == names[best[1]]
-    opened.tab.locator(".target summary").click()
-    likeliest = model.most_probable({"xray": "yes"}, names=names).labels
-    said = opened.tab.locator(".target .states span").all_inner_texts()
+    opened.tab.locator(".target select").select_option(label="none")
+    assert opened.tab.locator(".target .fall").count() == 0
+    opened.tab.locator(".likeliest summary").click()  # which needs no target
+    assert opened.tab.evaluate(STUDIED)["gains"] == []
+    first, *following = model.most_probable_k(5, {"xray": "yes"})
+    said = opened.tab.locator(".likeliest .states span").all_inner_texts()
     others = [name for name in names if name != "xray"]
-    assert said == [word for name in others for word in (name, str(np.ravel(likeliest[name])[0]))]
+    assert said == [word for name in others for word in (name, first.labels[name])]
+    lines = opened.tab.locator(".likeliest dl div").all()
+    assert [line.locator("dt").inner_text() for line in lines] == [
+        f"{np.exp(one.log_probability):.4g}" for one in following
+    ]
+    assert [line.locator("dd").inner_text() for line in lines] == [
+        ", ".join(f"{name} = {one.labels[name]}" for name in others if one.labels[name] != first.labels[name])
+        for one in following
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -483,6 +380,31 @@ def test_the_form_sets_values(page: Open, survey: tuple[Any, Any]) -> None:
     field.select_option("-1")
     opened.wait()
     assert opened.evidence == {}
+    number, age = opened.tab.get_by_label("age, as a number"), names.index("age")
+    for typed in (17, 41.9, 200):
+        number.fill(str(typed))
+        number.press("Enter")
+        opened.wait()
+        assert opened.beliefs[age][model.schema_["age"].codes([typed])[0][0]] == 1
+    opened.click(age, 0)
+    assert number.input_value() == "", "another bin was chosen"
+    number.fill("30")
+    number.press("Enter")
+    number.fill("")
+    number.press("Enter")
+    opened.wait()
+    assert opened.evidence == {}
+
+
+def test_columns_that_a_page_has_not_are_named(page: Open) -> None:
+    draw = np.random.default_rng(0)
+    table = {"a": draw.choice(["no", "yes"], 60), "b": draw.choice(["no", "yes"], 60), "size": draw.normal(size=60)}
+    model = fgrn.LatentClassModel(2, continuous=["size"], n_init=1, n_epochs=3, tol=0, random_state=0).fit(table)
+    opened = page(model)
+    assert opened.tab.get_by_text("Not on this page: size, whose values are continuous.").is_visible()
+    opened.click(shown(model).index("a"), 0)
+    expected = model.predict_proba({"a": ["no"], "b": [None], "size": [None]})
+    np.testing.assert_allclose(opened.beliefs[shown(model).index("S")], expected[0], rtol=0, atol=1e-9)
 
 
 def test_the_row_of_a_network_is_a_form_when_it_is_opened(page: Open) -> None:

@@ -12,6 +12,7 @@ from pages import Open, Opened, assert_messages, assert_same, random_rows, shown
 from random_models import bayesian_network, markov_network, random_tree
 
 import fgrn
+from fgrn.page.server import Answers
 
 pytestmark = pytest.mark.slow
 
@@ -35,20 +36,28 @@ def test_known_networks_are_as_in_python(page: Open, shared_data: Path, name: st
     model = fgrn.read(shared_data / "bif" / f"{name}.bif")
     opened = page(model)
     assert opened.tab.locator(".card").count() == len(model.names)
-    rows = 1 if name in ("andes", "water") else 4
-    assert_same(model, opened, random_rows(model, np.random.default_rng(0), rows))
+    last = len(model.names) - 1
+    clicked = {model.names[last]: 0}
+    random = random_rows(model, np.random.default_rng(0), 0 if name in ("andes", "water") else 4)
+    *_, (_, expected) = assert_same(model, opened, [*random, clicked])
+    opened.click(last, 0)  # as a person does it
+    assert opened.beliefs == expected and expected[last][0] == 1
     if name == "andes":
+        opened.press("Control+z")
         assert_variables_are_found(opened, list(model.names), "SNode_155")
 
 
 def assert_variables_are_found(opened: Opened, names: list[str], wanted: str) -> None:
     """A network of hundreds is used by searching."""
-    assert opened.tab.get_by_role("button", name="Factor graph").count() == 0, "too large to be drawn"
-    opened.press("/")
-    opened.tab.keyboard.type(wanted)
-    opened.press("Enter", "Enter")
-    assert opened.evidence == {names.index(wanted): [1, 0]}
-    assert opened.tab.locator(".far").count() == 0, "what was searched for can be read"
+    for state in ([1, 0], None):
+        opened.press("/")
+        opened.tab.keyboard.type(wanted)
+        opened.press("Enter", "Enter")
+        assert opened.evidence == ({names.index(wanted): state} if state else {})
+        assert opened.tab.locator(".far").count() == 0, "what was searched for can be read"
+        opened.tab.get_by_role("button", name="Factor graph").click()  # the second time there
+        opened.wait()
+        assert opened.tab.locator(".far").count() == 0, "it begins where it can be read"
 
 
 def test_a_latent_class_model_with_missing_and_soft_values_is_as_in_python(interpreter: Opened) -> None:
@@ -130,13 +139,16 @@ def test_questions_are_answered_as_in_python(interpreter: Opened, seed: int) -> 
                 known = {**columns, name: [model.variable(name).labels[state]]}
                 after += share * entropy(model.propagate(known).marginal(target)[0])
         assert found["gains"][number] == pytest.approx(found["entropy"] - after, abs=1e-9)
-    # the likeliest states together
+    # the likeliest states together, and those that follow
+    expected = Answers(model).study(list(given.items()), None, assignments=5)["likeliest"]
     best = model.most_probable(row, names=names)
-    assert found["logProbability"] == pytest.approx(float(np.ravel(best.log_probability)[0]), abs=1e-9)
-    states = {
-        name: [model.variable(name).labels[state]] for name, state in zip(names, found["assignment"], strict=True)
-    }
-    assert model.propagate(states).log_likelihood[0] == pytest.approx(found["logProbability"], abs=1e-9)
+    assert expected[0]["logProbability"] == pytest.approx(float(np.ravel(best.log_probability)[0]), abs=1e-9)
+    values = [one["logProbability"] for one in found["likeliest"]]
+    assert values == pytest.approx([one["logProbability"] for one in expected], abs=1e-9)
+    assert len({tuple(one["states"]) for one in found["likeliest"]}) == len(values)
+    for one in found["likeliest"]:
+        states = {name: [model.variable(name).labels[state]] for name, state in zip(names, one["states"], strict=True)}
+        assert model.propagate(states).log_likelihood[0] == pytest.approx(one["logProbability"], abs=1e-9)
 
 
 def test_an_estimator_is_explored_by_its_network(interpreter: Opened) -> None:

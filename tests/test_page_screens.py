@@ -71,6 +71,13 @@ OVERLAPS = """() => {
   return found; }"""
 
 
+TEXTS_ACROSS = """() => {
+  const boxes = [...document.querySelectorAll('.graph text')].map(one => one.getBoundingClientRect());
+  const along = (a, b) => a.left < b.right - 1 && b.left < a.right - 1;
+  const cross = (a, b) => along(a, b) && a.top < b.bottom - 1.5 && b.top < a.bottom - 1.5;
+  return boxes.filter((a, i) => a.width && boxes.some((b, j) => i < j && b.width && cross(a, b))).length; }"""
+
+
 @pytest.mark.parametrize("options", [
     {"color_scheme": "dark"},
     {"viewport": {"width": 390, "height": 800}, "has_touch": True, "is_mobile": True},
@@ -85,6 +92,8 @@ def test_nothing_overlaps_and_everything_is_in_reach(page: Open, options: dict[s
         for button in opened.tab.locator("header button, .zoom button").all():
             box = button.bounding_box()
             assert box and box["x"] >= 0 and box["x"] + box["width"] <= opened.tab.viewport_size["width"]
+        opened.press("v")
+        assert opened.tab.evaluate(TEXTS_ACROSS) == 0
     dark = options.get("color_scheme") == "dark"
     for turned in (dark, not dark):  # as the system has it, then by the button
         colours = (

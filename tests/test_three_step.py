@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import fgrn
-from fgrn.statistics.three_step import AssignedRows, distal_outcome, membership_regression
+from fgrn.statistics.membership import three_step_regression
+from fgrn.statistics.three_step import AssignedRows, distal_outcome
 
 BETA = np.array([[0.0, 0.0], [-0.5, 1.0]])
 
@@ -32,7 +33,7 @@ def test_corrections_give_back_what_assignments_hide() -> None:
     found = model.membership_regression({"z": z})
     assert found.names == ("(intercept)", "z")
     assert np.abs(found.coefficients[1] - BETA[1]).max() < 0.15
-    naive = membership_regression(AssignedRows(model.predict(table), np.ones(6000), np.eye(2)), {"z": z})
+    naive = three_step_regression(AssignedRows(model.predict(table), np.ones(6000), np.eye(2)), {"z": z})
     assert naive.coefficients[1, 1] < 0.85 * found.coefficients[1, 1]
     means = model.distal_outcome(outcome)
     assert np.abs(means.means - [1, 2]).max() < 0.06
@@ -49,7 +50,7 @@ def test_the_maximum_and_its_errors_are_those_of_numerical_derivatives() -> None
     model = fgrn.LatentClassModel(2, random_state=0).fit(table)
     rows = AssignedRows.of(*model._analysed(None, None, merge=False))
     kind = np.where(np.arange(400) % 3 == 0, "a", "b")
-    found = membership_regression(rows, {"z": z, "kind": kind})
+    found = three_step_regression(rows, {"z": z, "kind": kind})
     design = np.column_stack([np.ones(400), z, kind == "b"])
 
     def objective(beta: np.ndarray) -> float:
@@ -75,7 +76,7 @@ def test_certain_classes_are_those_of_statsmodels() -> None:
     rng = np.random.default_rng(0)
     z = rng.normal(size=(300, 2))
     classes = (rng.random(300) * 3 + z[:, 0]).astype(int).clip(0, 2)
-    found = membership_regression(AssignedRows(classes, np.ones(300), np.eye(3)), {"a": z[:, 0], "b": z[:, 1]})
+    found = three_step_regression(AssignedRows(classes, np.ones(300), np.eye(3)), {"a": z[:, 0], "b": z[:, 1]})
     other = discrete.MNLogit(classes, np.column_stack([np.ones(300), z])).fit(disp=0)
     np.testing.assert_allclose(found.coefficients[1:], np.asarray(other.params).T, atol=1e-5)
     np.testing.assert_allclose(found.errors[1:], np.asarray(other.bse).T.reshape(2, 3), atol=1e-5)
@@ -128,16 +129,16 @@ def test_what_cannot_be_estimated_is_told() -> None:
     rows = AssignedRows(classes, np.ones(100), np.eye(2))
     z = np.random.default_rng(0).normal(size=100)
     with pytest.raises(fgrn.LearningError, match="separates"):
-        membership_regression(rows, {"z": classes * 1.0})
+        three_step_regression(rows, {"z": classes * 1.0})
     with pytest.raises(fgrn.LearningError, match="do not determine"):
-        membership_regression(rows, {"z": z, "twice": 2 * z})
+        three_step_regression(rows, {"z": z, "twice": 2 * z})
     for wrong in ({}, [1, 2], {"z": [1.0]}, {"z": [None] * 100}):
         with pytest.raises(fgrn.LearningError):
-            membership_regression(rows, wrong)
+            three_step_regression(rows, wrong)
     for outcome in ([1.0], [None] * 100, ["x"] * 100):
         with pytest.raises(fgrn.LearningError):
             distal_outcome(rows, outcome)
-    assert membership_regression(rows, {"z": [None, *z[1:]]}).rows == 99
+    assert three_step_regression(rows, {"z": [None, *z[1:]]}).rows == 99
 
 
 def test_a_number_that_is_not_finite_is_named_with_its_row() -> None:
@@ -145,13 +146,13 @@ def test_a_number_that_is_not_finite_is_named_with_its_row() -> None:
     z = np.random.default_rng(0).normal(size=100)
     z[7] = np.inf
     with pytest.raises(fgrn.LearningError, match="finite") as caught:
-        membership_regression(rows, {"z": z})
+        three_step_regression(rows, {"z": z})
     assert (caught.value.column, caught.value.row) == ("z", 7)
     with pytest.raises(fgrn.LearningError, match="finite") as caught:
         distal_outcome(rows, z)
     assert caught.value.row == 7
     left_out = AssignedRows(rows.assigned, np.where(np.isfinite(z), 1.0, 0.0), np.eye(2))
-    assert membership_regression(left_out, {"z": z}).rows == distal_outcome(left_out, z).rows == 99
+    assert three_step_regression(left_out, {"z": z}).rows == distal_outcome(left_out, z).rows == 99
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -327,3 +327,34 @@ def test_kernels_of_gpus_make_the_same_counts(monkeypatch: pytest.MonkeyPatch) -
         found.append(loaded.counts(True))
     assert found[1].log_likelihood == pytest.approx(found[0].log_likelihood, rel=1e-6)
     np.testing.assert_allclose(np.asarray(found[1].values), np.asarray(found[0].values), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_pairs_of_columns_are_counted_on_the_device_as_here(weighted: bool) -> None:
+    from fgrn.bayes.tree_learning import ColumnPairs
+    from fgrn.engines import device_column_pairs
+
+    draw = np.random.default_rng(3)
+    codes = draw.integers(-1, 4, (500, 7))
+    codes[:, 3] = np.where(codes[:, 2] > 1, 1, codes[:, 2])
+    weights = draw.random(500) if weighted else np.full(500, 2.0)
+    sizes = [4, 4, 4, 4, 4, 5, 4]
+    right, known = ColumnPairs(sizes, [(codes, weights)]).information()
+    found, weight = device_column_pairs(sizes, codes, weights, "cpu").information()
+    np.testing.assert_allclose(weight, known, rtol=1e-12)
+    np.testing.assert_allclose(found, right, atol=1e-12)
+
+
+def test_a_mixture_of_trees_is_learnt_on_the_device() -> None:
+    draw = np.random.default_rng(4)
+    rows = {name: draw.integers(0, 3, 120) for name in "abcd"}
+    options: dict[str, Any] = {"states": dict.fromkeys("abcd", 3)}
+    net = fgrn.hidden_tree(rows, 2, engine="torch", device="cpu", **options)
+    assert net == fgrn.hidden_tree(rows, 2, **options)
+    here = fgrn.tree_mixture(net, rows, 3, rounds=2, validation=rows)
+    there = fgrn.tree_mixture(net, rows, 3, rounds=2, validation=rows, engine="torch", device="cpu")
+    assert here.trees == there.trees
+    for name, stack in here.tables.items():
+        np.testing.assert_allclose(there.tables[name], stack, atol=1e-10)
+    found = there.propagate(rows, keep=["a"], engine="torch", device="cpu")
+    np.testing.assert_allclose(found.log_likelihood, here.propagate(rows).log_likelihood, rtol=1e-10)

@@ -47,11 +47,17 @@ if TYPE_CHECKING:
 
     from .bayes.arc_confidence import arc_confidence
     from .bayes.bayesian import BayesianNetwork
+    from .bayes.compact_kinds import DeterministicTable, LogisticTable
+    from .bayes.dynamic import DynamicBayesianNetwork
     from .bayes.factored import FactoredModel
     from .bayes.hidden_trees import hidden_tree
+    from .bayes.influence import InfluenceDiagram
     from .bayes.markov import MarkovNetwork
+    from .bayes.mixture_learning import tree_mixture
+    from .bayes.noisy_tables import NoisyMax, NoisyOr
     from .bayes.structure_search import search
     from .bayes.tree_learning import chow_liu, tan
+    from .bayes.tree_mixture import TreeMixture
     from .estimators import (
         DeepLatentClassifier,
         DiscreteICA,
@@ -76,8 +82,10 @@ __all__ = [
     "Column",
     "ConvergenceWarning",
     "DeepLatentClassifier",
+    "DeterministicTable",
     "DiscreteICA",
     "Diverter",
+    "DynamicBayesianNetwork",
     "EmptyColumnWarning",
     "EvidenceError",
     "Factor",
@@ -87,17 +95,21 @@ __all__ = [
     "HiddenTreeModel",
     "ImpossibleEvidence",
     "ImpossibleRowWarning",
+    "InfluenceDiagram",
     "KernelCacheWarning",
     "LatentClassModel",
     "LatentClassifier",
     "LatentImputer",
     "LearningError",
+    "LogisticTable",
     "ManyLevelsWarning",
     "MarkovNetwork",
     "ModelFileError",
     "NaiveBayesClassifier",
     "Network",
     "NetworkFileError",
+    "NoisyMax",
+    "NoisyOr",
     "Not",
     "RescaledTableWarning",
     "Schema",
@@ -107,6 +119,7 @@ __all__ = [
     "TableError",
     "TableFileError",
     "TableWarning",
+    "TreeMixture",
     "UnknownNameError",
     "UnseenLevelWarning",
     "Variable",
@@ -130,6 +143,7 @@ __all__ = [
     "stack",
     "states",
     "tan",
+    "tree_mixture",
     "warm",
     "write",
 ]
@@ -137,8 +151,15 @@ __all__ = [
 
 _MODELS = {
     "BayesianNetwork": "bayes.bayesian",
+    "DeterministicTable": "bayes.compact_kinds",
+    "DynamicBayesianNetwork": "bayes.dynamic",
+    "InfluenceDiagram": "bayes.influence",
+    "LogisticTable": "bayes.compact_kinds",
     "MarkovNetwork": "bayes.markov",
+    "NoisyMax": "bayes.noisy_tables",
+    "NoisyOr": "bayes.noisy_tables",
     "Stream": "tables.stream",
+    "TreeMixture": "bayes.tree_mixture",
     "arc_confidence": "bayes.arc_confidence",
     "chow_liu": "bayes.tree_learning",
     "explore": "page.page",
@@ -146,6 +167,7 @@ _MODELS = {
     "pool": "statistics.pooling",
     "search": "bayes.structure_search",
     "tan": "bayes.tree_learning",
+    "tree_mixture": "bayes.mixture_learning",
     "warm": "warming",
 }
 _ESTIMATORS = frozenset(
@@ -180,11 +202,11 @@ def load(path: str | Path) -> Any:
     return load_file(path)
 
 
-def read(path: str | Path, format: str | None = None, *, rescale: bool | float = 0.01) -> FactoredModel:
+def read(path: str | Path, format: str | None = None, *, rescale: bool | float = 0.01) -> Any:
     """Return the network in a file of another program: BIF, XMLBIF, Hugin NET, XDSL, UAI, DSC or DNE, also gzipped.
 
-    A Bayesian network is a `BayesianNetwork`, any other model a `MarkovNetwork`. Variables of UAI files are called x0,
-    x1, ..., and their states are numbers.
+    A Bayesian network is a `BayesianNetwork`, one with decisions or utilities an `InfluenceDiagram`, any other model a
+    `MarkovNetwork`. Variables of UAI files are called x0, x1, ..., and their states are numbers.
 
     Args:
         path: the path of the file.
@@ -199,25 +221,30 @@ def read(path: str | Path, format: str | None = None, *, rescale: bool | float =
     from .files.formats import read_document
 
     document = read_document(path, format, rescale=rescale)
-    kind = BayesianNetwork if document.directed else MarkovNetwork
+    kind: Any = BayesianNetwork if document.directed else MarkovNetwork
+    if document.decisions or document.utilities:
+        from .bayes.influence import InfluenceDiagram
+
+        kind = InfluenceDiagram
     try:
         return kind.from_document(document)
     except (TableError, WiringError) as error:
         raise NetworkFileError(**{**error.parts, "file": repr(str(path))}) from None
 
 
-def write(model: FactoredModel, path: str | Path, format: str | None = None) -> None:
+def write(model: FactoredModel | InfluenceDiagram, path: str | Path, format: str | None = None) -> None:
     """Write a model to a file for other programs; gzipped if its name ends in .gz.
 
     Args:
-        model: a `BayesianNetwork` or a `MarkovNetwork` (which only UAI can hold).
+        model: a `BayesianNetwork`, a `MarkovNetwork` (for UAI), or an `InfluenceDiagram` (for XDSL and NET).
         path: the path of the file.
         format: see `read`; None for the one that the extension of the name indicates.
     """
     from .bayes.factored import FactoredModel
+    from .bayes.influence import InfluenceDiagram
     from .files.formats import write_document
 
-    if not isinstance(model, FactoredModel):
+    if not isinstance(model, (FactoredModel, InfluenceDiagram)):
         raise FgrnError(
             f"A BayesianNetwork or a MarkovNetwork can be written for other programs. Got a {type(model).__name__}."
         )

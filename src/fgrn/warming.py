@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from .bayes.bayesian import BayesianNetwork
+from .graph.chain import Chain
 from .graph.structures import hmm, lvm
 
 ROWS = 32
@@ -30,7 +33,9 @@ def warm() -> None:
     star.learn(rows, epochs=1, cycles=2, engine="cpu", merge=False)
     star.posterior(rows, "S", engine="cpu")
     star.propagate(rows, engine="cpu")
-    hmm({"a": 2}, hidden=2).learn({"a": rows["a"], "sequence": [0] * ROWS}, epochs=1, engine="cpu")
+    chain, sequence = cast(Chain, hmm({"a": 2}, hidden=2)), {"a": rows["a"], "sequence": [0] * ROWS}
+    chain.learn(sequence, epochs=1, engine="cpu")
+    chain.decode(sequence, engine="cpu")
     even = np.full((2, 2), 0.5)
     arrow = BayesianNetwork({"a": 2, "b": 2}, {"b": ["a"]}, {"a": even[0], "b": even})
     arrow.propagate(rows, keep=["a"], parts=["marginal"], engine="cpu")

@@ -2,7 +2,7 @@
 
 import { Component } from "preact";
 import { kindOf, observed } from "./evidence";
-import { differ, fitted, percent } from "./format";
+import { differ, enlarged, fitted, percent } from "./format";
 import { text } from "./text";
 import type { CardPlace, Document, Weights } from "./protocol";
 import { STILL, type Viewport } from "./viewport";
@@ -22,7 +22,8 @@ interface Props {
   selected: boolean;
   focus: number; // the state that Tab leads to, or -1
   near: boolean; // a neighbour of the selected variable
-  group: number; // how many cards can be folded into this one
+  group: number; // how many cards or wires can be folded into this one
+  factor: boolean; // in the factor graph
   folded: string; // what is told of those that are, or ""
 }
 
@@ -83,6 +84,7 @@ export class Card extends Component<Props> {
     const classes = ["card", kind, variable.hidden ? "latent" : "", props.selected ? "selected" : "", props.near ? "near" : ""];
     const open = (): void => store.select(variable.number);
     const handle = group ? (folded ? 14 + 7 * folded.length : 16) : 0;
+    const [large, letters] = enlarged(`${folded ? "▸ " : ""}${variable.title}`, size.width - 2 * INSET, 24, kind === "none" ? 32 : 24, 600);
     return (
       <g
         class={classes.filter(Boolean).join(" ")}
@@ -101,11 +103,14 @@ export class Card extends Component<Props> {
           {kind !== "none" && <circle class="mark" cx={size.width - 14 - handle} cy={size.head / 2 - 2} r="4" />}
         </g>
         {group > 0 && (
-          <g class={`fold ${folded ? "closed" : ""}`} role="button" aria-expanded={!folded} aria-label={this.foldLabel()} onClick={() => store.fold(variable.edge)}>
-            <title>{this.foldLabel()}</title>
-            <rect class="head" x={size.width - handle - 6} width={handle + 6} height={size.head - 4} />
-            <text x={size.width - INSET - 2} y={size.head - 11}>{folded ? `${folded} ▸` : "▾"}</text>
-          </g>
+          <Handle
+            label={this.foldLabel()}
+            folded={folded}
+            right={size.width - INSET - 2}
+            width={handle + 6}
+            height={size.head - 4}
+            onClick={() => store.fold(variable.edge)}
+          />
         )}
         {variable.states.slice(0, shown).map((_, state) => this.row(state))}
         {variable.states.length > shown && (
@@ -113,17 +118,14 @@ export class Card extends Component<Props> {
             {text.more(variable.states.length - shown)}
           </text>
         )}
-        <text class="large" x={INSET} y={size.head - 9} aria-hidden="true">
-          {fitted(`${folded ? "▸ " : ""}${variable.title}`, size.width - 2 * INSET, 24, 600)}
-        </text>
+        <text class="large" x={INSET} y={letters - 3} style={{ fontSize: `${letters}px` }} aria-hidden="true">{large}</text>
       </g>
     );
   }
 
   private foldLabel(): string {
-    const { variable, group, folded } = this.props;
-    const told = folded.includes("•") ? `, ${text.foldedEvidence}` : "";
-    return folded ? text.unfold(variable.title, group) + told : text.fold(variable.title, group);
+    const { variable, group, folded, factor } = this.props;
+    return factor ? text.foldWire(variable.title, group, folded) : text.foldCard(variable.title, group, folded);
   }
 
   private row(state: number) {
@@ -151,6 +153,27 @@ export class Card extends Component<Props> {
   }
 }
 
+interface HandleProps {
+  label: string;
+  folded: string;
+  right: number; // where its sign ends
+  width: number;
+  height: number;
+  onClick: () => void;
+}
+
+/** What folds a group, or unfolds it. */
+export function Handle({ label, folded, right, width, height, onClick }: HandleProps) {
+  const act = (event: Event): void => (event.stopPropagation(), onClick());
+  return (
+    <g class={`fold ${folded ? "closed" : ""}`} role="button" aria-expanded={!folded} aria-label={label} onClick={act}>
+      <title>{label}</title>
+      <rect class="head" x={right + INSET - width + 2} width={width} height={height} />
+      <text x={right} y={height / 2 + 5}>{folded ? `${folded} ▸` : "▾"}</text>
+    </g>
+  );
+}
+
 interface RowProps {
   card: Card;
   title: string;
@@ -164,8 +187,13 @@ interface RowProps {
   focused: boolean;
 }
 
+/** Pixels that a bar changes by at once: a movement of so few would not be seen, and hundreds of them take time. */
+const AT_ONCE = 3;
+
 /** One state of a card. What a person would not see change is not drawn again: with a click the bars of all cards move a little. */
 class StateRow extends Component<RowProps> {
+  private before = 0; // the length of the bar
+
   override shouldComponentUpdate(next: RowProps): boolean {
     return differ(this.props, next);
   }
@@ -176,6 +204,8 @@ class StateRow extends Component<RowProps> {
     const known = { on: text.observedState, off: text.excludedState, soft: text.softState, other: "", "": "" }[own];
     const full = size.width - 2 * INSET;
     const label = fitted(name, full - 58, 12);
+    const moving = Math.abs(bar - this.before) > AT_ONCE;
+    this.before = bar;
     return (
       <g
         class={`state ${own}`}
@@ -192,7 +222,7 @@ class StateRow extends Component<RowProps> {
       >
         {label !== name && <title>{name}</title>}
         <rect class="track" y="1" width={full} height={size.row - 2} rx="4" />
-        <rect class="bar" y="1" width={bar} height={size.row - 2} rx={bar ? 4 : 0} />
+        <rect class={moving ? "bar moving" : "bar"} y="1" width={bar} height={size.row - 2} rx={bar ? 4 : 0} />
         {ghost >= 0 && <path class="ghost" d={`M${ghost} ${size.row - 5}v4`} />}
         <text class="label" x="6" y={size.row / 2 + 4}>
           {label}

@@ -1,7 +1,8 @@
 // The page's side of the worker: one question at a time, and of those that wait only the last is asked.
 
+import { text } from "./text";
 import type { Places } from "./plan";
-import type { AllMessages, Answer, Document, Failure, Given, Studied } from "./protocol";
+import type { AllMessages, Answer, Document, Failure, Given, Studied, Study } from "./protocol";
 
 declare const WORKER_SOURCE: string;
 
@@ -54,7 +55,7 @@ export async function servedRow(row: number): Promise<string[]> {
 }
 
 interface Question {
-  text: object;
+  said: object;
   resolve: (answer: Answer | Studied | null) => void;
   reject: (error: Error) => void;
 }
@@ -67,8 +68,8 @@ export class Client {
 
   readonly buffer: ArrayBuffer;
 
-  constructor(text: Document, data: string | ArrayBuffer) {
-    if (text.served) {
+  constructor(about: Document, data: string | ArrayBuffer) {
+    if (about.served) {
       this.buffer = typeof data === "string" ? bytes(data) : data;
       this.worker = { postMessage: (question: Asked) => void asked(question).then((said) => this.answered(said)) };
       return;
@@ -77,11 +78,11 @@ export class Client {
     const worker = new Worker(address);
     this.worker = worker;
     worker.onmessage = (event: MessageEvent<Said>) => this.answered(event.data);
-    worker.onerror = (event) => this.answered({ id: this.count, error: event.message || "The worker failed." });
+    worker.onerror = (event) => this.answered({ id: this.count, error: event.message || text.workerFailed });
     const buffer = (this.buffer = typeof data === "string" ? bytes(data) : data);
-    const places: Places = text.arrays;
-    const edges = text.variables.map((variable) => variable.edge);
-    this.worker.postMessage({ kind: "start", buffer, places, logScale: text.logScale, edges, loops: !!text.loops });
+    const places: Places = about.arrays;
+    const edges = about.variables.map((variable) => variable.edge);
+    this.worker.postMessage({ kind: "start", buffer, places, logScale: about.logScale, edges, loops: !!about.loops });
   }
 
   /** The answer; null if a later question took the place of this one before it was asked. */
@@ -90,14 +91,14 @@ export class Client {
   }
 
   /** What speaks for a target, and what to ask next. */
-  study(given: Given, target: number, profiles = false): Promise<Studied | null> {
-    return this.put({ kind: "study", given, target, profiles }) as Promise<Studied | null>;
+  study(given: Given, wanted: Pick<Study, "target" | "assignments" | "profiles">): Promise<Studied | null> {
+    return this.put({ kind: "study", given, ...wanted }) as Promise<Studied | null>;
   }
 
-  private put(text: object): Promise<Answer | Studied | null> {
+  private put(said: object): Promise<Answer | Studied | null> {
     return new Promise((resolve, reject) => {
       this.waiting?.resolve(null);
-      this.waiting = { text, resolve, reject };
+      this.waiting = { said, resolve, reject };
       this.next();
     });
   }
@@ -106,7 +107,7 @@ export class Client {
     if (this.asked || !this.waiting) return;
     this.asked = this.waiting;
     this.waiting = null;
-    this.worker.postMessage({ ...this.asked.text, id: ++this.count });
+    this.worker.postMessage({ ...this.asked.said, id: ++this.count });
   }
 
   private answered(said: Said): void {

@@ -85,6 +85,13 @@ function cut(value: string, width: number, size: number, weight: number): string
   return shortened(low);
 }
 
+/** A name in letters between two sizes, as large as this many pixels allow; and that size. */
+export function enlarged(value: string, width: number, least: number, most: number, weight = 400): [string, number] {
+  const whole = Math.floor((least * width) / Math.max(widthOf(value, least, weight), 1));
+  const size = Math.min(most, Math.max(least, whole));
+  return [fitted(value, width, size, weight), size];
+}
+
 /** Whether any property is another one: what has not changed need not be drawn again. */
 export function differ(now: object, next: object): boolean {
   const old = now as Record<string, unknown>;

@@ -4,17 +4,18 @@ import { Component, createRef } from "preact";
 import { Card } from "./card";
 import { text } from "./text";
 import { Viewport, type Box } from "./viewport";
-import { FactorGraph, sentSoFar } from "./factor";
-import type { CardPlace, FactorText, GraphText } from "./protocol";
-import type { Store, Variable } from "./store";
-
-/** Cards whose bars move to their new length; those of more change at once, which takes less time. */
-const MOST_MOVING = 80;
+import { FactorGraph, partOf, partsOf, sentSoFar, wireKey } from "./factor";
+import type { Away } from "./folding";
+import { blockKey, type CardPlace, type FactorText, type GraphText } from "./protocol";
+import type { Seen, Store, Variable } from "./store";
 
 /** Around the cards that are left when others are folded away. */
 const MARGIN = 24;
 
-const NOTHING: ReadonlyMap<number, number> = new Map();
+interface State {
+  /** The wire or block of the factor graph that Tab leads to; "" for the first. */
+  part: string;
+}
 
 interface Props {
   store: Store;
@@ -22,7 +23,8 @@ interface Props {
   mounted: (graph: Graph) => void;
 }
 
-export class Graph extends Component<Props> {
+export class Graph extends Component<Props, State> {
+  override state: State = { part: "" };
   private readonly svg = createRef<SVGSVGElement>();
   private readonly group = createRef<SVGGElement>();
   private readonly places: Map<number, CardPlace>;
@@ -37,7 +39,9 @@ export class Graph extends Component<Props> {
     super(props);
     const { graph, factor } = props.store.document;
     this.graph = props.factor && factor ? cardsOf(factor) : graph;
-    this.viewport = new Viewport({ x: 0, y: 0, width: this.graph.width, height: this.graph.height });
+    const all = { x: 0, y: 0, width: this.graph.width, height: this.graph.height };
+    const items = props.factor && factor ? factor.blocks.map(({ x, y, width }) => ({ x: x + width / 2, y })) : this.graph.cards;
+    this.viewport = new Viewport(all, middleOfTop(items, all.width / 2));
     this.places = new Map(this.graph.cards.map((card) => [card.edge, card]));
     this.paths = this.graph.arcs.map(({ points }) => pathOf(points));
   }
@@ -45,6 +49,27 @@ export class Graph extends Component<Props> {
   override componentDidMount(): void {
     this.detach = this.viewport.attach(this.svg.current!, this.group.current!);
     this.props.mounted(this);
+  }
+
+  private followed: Pick<Seen, "step" | "chosen"> = { step: null, chosen: null };
+
+  /** The newest message is in sight while stepping, and so is the wire or block that is looked at. */
+  override componentDidUpdate(): void {
+    const { store, factor } = this.props;
+    const { step, chosen } = store.seen;
+    const before = this.followed;
+    this.followed = { step, chosen };
+    if (!factor) return;
+    const newest = step && step !== before.step ? store.factor.sends[step - 1]?.edge : undefined;
+    if (newest !== undefined) this.showPart(wireKey(newest));
+    else if (chosen && chosen !== before.chosen) this.showPart(chosen.kind === "wire" ? wireKey(chosen.edge) : blockKey(chosen.block));
+  }
+
+  /** Bring a wire or block into sight, if it is not folded away. */
+  private showPart(key: string): void {
+    const { wire } = this.props.store.document.factor!;
+    const part = partsOf(this.props.store.document.factor!, this.props.store.away).find((one) => one.key === key);
+    if (part) this.viewport.show(part.x - wire.width / 2, part.y - wire.height / 2, wire.width, wire.height, true);
   }
 
   override componentWillUnmount(): void {
@@ -73,15 +98,21 @@ export class Graph extends Component<Props> {
     this.svg.current?.querySelector<SVGGElement>(selector)?.focus({ preventScroll: true });
   }
 
-  /** The part of the drawing that has cards. */
-  private boxOf(away: ReadonlyMap<number, number>): Box {
+  /** The part of the drawing that has something in it. */
+  private boxOf(away: Away): Box {
     const { graph } = this;
-    const all = { x: 0, y: 0, width: graph.width, height: graph.height };
-    const cards = graph.cards.filter((card) => !away.has(card.edge));
-    if (!away.size) return all;
-    const { width } = this.props.store.document.card;
-    const [left, right] = [Math.min(...cards.map((card) => card.x)) - width / 2, Math.max(...cards.map((card) => card.x)) + width / 2];
-    const [top, bottom] = [Math.min(...cards.map((card) => card.y)), Math.max(...cards.map((card) => card.y + (card.height ?? 20)))];
+    if (!away.edges.size) return { x: 0, y: 0, width: graph.width, height: graph.height };
+    const { card, factor } = this.props.store.document;
+    const boxes = graph.cards
+      .filter(({ edge }) => !away.edges.has(edge))
+      .map(({ x, y, height = 20 }): Box => ({ x: x - card.width / 2, y, width: card.width, height }));
+    if (this.props.factor && factor) {
+      const { width, height } = factor.wire;
+      for (const { edge, x, y } of factor.wires) if (!away.edges.has(edge)) boxes.push({ x: x - width / 2, y, width, height });
+      boxes.push(...factor.blocks.filter((block) => !away.blocks.has(blockKey(block))));
+    }
+    const [left, right] = [Math.min(...boxes.map((one) => one.x)), Math.max(...boxes.map((one) => one.x + one.width))];
+    const [top, bottom] = [Math.min(...boxes.map((one) => one.y)), Math.max(...boxes.map((one) => one.y + one.height))];
     return { x: left - MARGIN, y: top - MARGIN, width: right - left + 2 * MARGIN, height: bottom - top + 2 * MARGIN };
   }
 
@@ -92,6 +123,8 @@ export class Graph extends Component<Props> {
 
   private key = (event: KeyboardEvent): void => {
     const { store, factor } = this.props;
+    const part = (event.target as Element).closest?.("[data-part]");
+    if (part) return this.partKey(event, part.getAttribute("data-part")!);
     const row = (event.target as Element).closest?.("[data-state]");
     const card = row?.closest("[data-variable]");
     if (!row || !card || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -109,7 +142,11 @@ export class Graph extends Component<Props> {
       Backspace: () => store.takeBack(variable),
       i: () => store.select(variable.number),
       g: () => store.fold(variable.edge),
-      m: () => factor && store.choose({ kind: "wire", edge: variable.edge }),
+      m: () => {
+        if (!factor) return;
+        store.fromPanel = true;
+        store.choose({ kind: "wire", edge: variable.edge });
+      },
       ArrowDown: () => (state + 1 < shown ? this.focusOn(variable.number, state + 1) : this.go(variable, 0, 1)),
       ArrowUp: () => (state > 0 ? this.focusOn(variable.number, state - 1) : this.go(variable, 0, -1)),
       ArrowLeft: () => this.go(variable, -1, 0),
@@ -122,22 +159,52 @@ export class Graph extends Component<Props> {
     act();
   };
 
+  /** A key on a wire or block. */
+  private partKey(event: KeyboardEvent, key: string): void {
+    const { store } = this.props;
+    const view = store.document.factor!;
+    const part = partOf(view, key);
+    const arrows: Record<string, [number, number]> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+    if (!part || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Enter" || event.key === " ") store.choose(part);
+    else if (event.key.toLowerCase() === "g" && part.kind === "wire") store.fold(part.edge);
+    else if (arrows[event.key]) {
+      const parts = partsOf(view, store.away);
+      const next = nearest(parts.find((one) => one.key === key)!, parts, arrows[event.key]);
+      if (next) this.goToPart(next.key);
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  private goToPart(key: string): void {
+    this.showPart(key);
+    this.setState({ part: key });
+    this.svg.current?.querySelector<SVGGElement>(`[data-part="${key}"]`)?.focus({ preventScroll: true });
+  }
+
+  private focused = (event: FocusEvent): void => {
+    const part = (event.target as Element).closest?.("[data-part]")?.getAttribute("data-part");
+    if (part && part !== this.state.part) this.setState({ part });
+  };
+
   /** To the nearest card in a direction. */
   private go(from: Variable, dx: number, dy: number): void {
     const { store } = this.props;
-    const here = this.places.get(from.edge)!;
-    let best = -1;
-    let least = Infinity;
-    for (const variable of store.variables) {
-      const there = this.places.get(variable.edge)!;
-      const [x, y] = [there.x - here.x, there.y - here.y];
-      const ahead = dx * x + dy * y;
-      const aside = Math.abs(dx ? y : x);
-      if (variable === from || ahead <= 1 || store.away.has(variable.edge)) continue;
-      const distance = ahead + 3 * aside;
-      if (distance < least) [least, best] = [distance, variable.number];
-    }
-    if (best >= 0) this.focusOn(best, 0);
+    const away = store.away.edges;
+    const shown = store.variables.filter(({ edge }) => edge === from.edge || !away.has(edge));
+    const places = shown.map(({ number, edge }) => ({ number, ...this.places.get(edge)! }));
+    const next = nearest(places.find(({ edge }) => edge === from.edge)!, places, [dx, dy]);
+    if (next) this.focusOn(next.number, 0);
+  }
+
+  /** The state that has the keyboard, or the first one that is in sight if it is folded away. */
+  private inSight([number, state]: [number, number], away: Away): [number, number] {
+    const { variables, byEdge } = this.props.store;
+    const into = away.edges.get(variables[number].edge);
+    if (into === undefined) return [number, state];
+    const other = byEdge.get(into) ?? variables.find(({ edge }) => !away.edges.has(edge));
+    return [other?.number ?? -1, 0];
   }
 
   /** The way from a card to a child of what is folded into it. */
@@ -145,13 +212,6 @@ export class Graph extends Component<Props> {
     const [upper, lower] = [this.places.get(from)!, this.places.get(to)!];
     const [top, bottom] = [upper.y + (upper.height ?? 0), lower.y];
     return `M${upper.x} ${top}C${upper.x} ${top + 40} ${lower.x} ${bottom - 40} ${lower.x} ${bottom}`;
-  }
-
-  /** What a card says of the group that is folded into it: its size, and whether something of it is known. */
-  private told(edge: number): string {
-    const { groups, seen } = this.props.store;
-    const group = groups.get(edge)!;
-    return `${group.length}${group.some((one) => seen.evidence.has(one)) ? " •" : ""}`;
   }
 
   private press = (event: PointerEvent): void => {
@@ -172,7 +232,7 @@ export class Graph extends Component<Props> {
     if (empty && !this.panned && (selected >= 0 || chosen)) this.props.store.select(-1);
   };
 
-  override render({ store, factor }: Props) {
+  override render({ store, factor }: Props, { part }: State) {
     const { card, kind } = store.document;
     const { graph } = this;
     const { seen } = store;
@@ -181,10 +241,12 @@ export class Graph extends Component<Props> {
     const edges = graph.cards.map((place) => place.edge);
     const touches = (ends: [number, number]): boolean => edges[ends[0]] === chosen || edges[ends[1]] === chosen;
     const near = new Set(graph.arcs.filter(({ ends }) => touches(ends)).flatMap(({ ends }) => ends.map((end) => edges[end])));
-    const away = factor ? NOTHING : store.away;
-    this.viewport.box = this.boxOf(away);
-    const into = away.get(store.variables[seen.focus[0]].edge);
-    const focus = into === undefined ? seen.focus : [store.byEdge.get(into)!.number, 0]; // the keyboard stays in sight
+    const all = store.away;
+    const away = all.edges;
+    this.viewport.box = this.boxOf(all);
+    const focus = this.inSight(seen.focus, all);
+    const view = factor ? store.document.factor : null;
+    const parts = view ? partsOf(view, all) : [];
     const sent = factor ? sentSoFar(store) : null;
     const arrived = (edge: number): boolean => !sent || (sent.has(edge, true) && sent.has(edge, false));
     const round = factor && store.document.loops && store.seen.step !== null ? store.messages : null;
@@ -193,7 +255,7 @@ export class Graph extends Component<Props> {
     return (
       <svg
         ref={this.svg}
-        class={`graph ${chosen >= 0 ? "chosen" : ""} ${graph.cards.length > MOST_MOVING ? "still" : ""}`}
+        class={`graph ${chosen >= 0 ? "chosen" : ""}`}
         role="group"
         aria-label={text.graphLabel}
         onPointerDown={this.press}
@@ -201,6 +263,7 @@ export class Graph extends Component<Props> {
         onPointerUp={this.release}
         onPointerCancel={this.release}
         onKeyDown={this.key}
+        onFocusIn={this.focused}
       >
         <defs>
           <marker id="tip" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse">
@@ -216,7 +279,7 @@ export class Graph extends Component<Props> {
               return path && <path key={number} class={`arc ${near} ${away.has(from) ? "through" : ""}`} d={path} marker-end={kind === "markov" ? undefined : "url(#tip)"} />;
             })}
           </g>
-          {factor && store.document.factor && <FactorGraph store={store} view={store.document.factor} />}
+          {view && <FactorGraph store={store} view={view} away={all} part={parts.some((one) => one.key === part) ? part : parts[0]?.key} />}
           {graph.cards.map((place, number) => {
             const variable = store.byEdge.get(place.edge);
             if (away.has(place.edge)) return null;
@@ -235,8 +298,9 @@ export class Graph extends Component<Props> {
                 selected={selected === variable.number}
                 focus={focus[0] === variable.number ? focus[1] : -1}
                 near={near.has(variable.edge)}
-                group={factor ? 0 : (store.groups.get(variable.edge)?.length ?? 0)}
-                folded={seen.folded.has(variable.edge) ? this.told(variable.edge) : ""}
+                group={store.groups.get(variable.edge)?.edges.length ?? 0}
+                factor={factor}
+                folded={store.toldOf(variable.edge)}
               />
             );
           })}
@@ -244,6 +308,25 @@ export class Graph extends Component<Props> {
       </svg>
     );
   }
+}
+
+/** Of the uppermost of some places, the one that is nearest to the middle. */
+function middleOfTop(places: { x: number; y: number }[], middle: number): number {
+  const top = Math.min(...places.map((one) => one.y));
+  return places.filter((one) => one.y < top + 1).reduce((best, { x }) => (Math.abs(x - middle) < Math.abs(best - middle) ? x : best), Infinity);
+}
+
+/** The nearest of some places in a direction; what is aside counts three times. */
+function nearest<Place extends { x: number; y: number }>(here: Place, places: Place[], [dx, dy]: [number, number]): Place | null {
+  let best: Place | null = null;
+  let least = Infinity;
+  for (const there of places) {
+    const [x, y] = [there.x - here.x, there.y - here.y];
+    const ahead = dx * x + dy * y;
+    const distance = ahead + 3 * Math.abs(dx ? y : x);
+    if (ahead > 1 && distance < least) [least, best] = [distance, there];
+  }
+  return best;
 }
 
 /** Forward times backward, summing to one. */

@@ -1,33 +1,55 @@
 // Beside the factor graph: the messages of a wire in numbers, the table of a block as a heat map, and the stepping.
 
-import { Component } from "preact";
+import { Component, createRef } from "preact";
 import { blockTitle, sentSoFar } from "./factor";
 import { percent } from "./format";
 import { text } from "./text";
+import { edgesOf } from "./plan";
 import type { BlockPlace } from "./protocol";
 import type { Sending } from "./sending";
-import type { Store } from "./store";
+import { jointState, type NamedWire } from "./wires";
+import type { Chosen, Store, Variable } from "./store";
 
 export function Inside({ store }: { store: Store }) {
   const { chosen } = store.seen;
-  if (chosen?.kind === "wire") return <WireDetail store={store} edge={chosen.edge} />;
+  if (chosen?.kind === "wire") return <WireDetail key={chosen.edge} store={store} edge={chosen.edge} />;
   return chosen ? <BlockDetail key={`${chosen.block.kind}${chosen.block.number}`} store={store} block={chosen.block} /> : null;
 }
 
-function Heading({ store, title }: { store: Store; title: string }) {
-  return (
-    <header>
-      <h2 dir="auto">{title}</h2>
-      <button class="quiet" aria-label={text.close} title={text.close} onClick={() => store.choose(null)}>×</button>
-    </header>
-  );
+/** The name of a wire or block. Who came to it by a button beside goes on from here, with the keyboard, too. */
+class Heading extends Component<{ store: Store; title: string }> {
+  private readonly heading = createRef<HTMLHeadingElement>();
+
+  override componentDidMount(): void {
+    if (this.props.store.fromPanel) this.heading.current?.focus();
+    this.props.store.fromPanel = false;
+  }
+
+  override render({ store, title }: { store: Store; title: string }) {
+    return (
+      <header>
+        <h2 dir="auto" tabindex={-1} ref={this.heading}>{title}</h2>
+        <button class="quiet" aria-label={text.close} title={text.close} onClick={() => store.choose(null)}>×</button>
+      </header>
+    );
+  }
+}
+
+/** A button that leads from a wire or block to another. */
+function Way({ store, to, title }: { store: Store; to: Chosen; title: string }) {
+  const go = (): void => {
+    store.fromPanel = true;
+    store.choose(to);
+  };
+  return <button dir="auto" onClick={go}>{title}</button>;
 }
 
 const MOST_ROWS = 60;
 
 function WireDetail({ store, edge }: { store: Store; edge: number }) {
-  const { title, states } = store.wire(edge);
+  const { title, count, state: named, parts } = store.wires.of(edge);
   const { messages } = store;
+  const group = store.groups.get(edge)?.edges.length ?? 0;
   const sent = sentSoFar(store);
   const { plan } = store.factor;
   if (!messages) return null;
@@ -38,14 +60,15 @@ function WireDetail({ store, edge }: { store: Store; edge: number }) {
   return (
     <section class="detail">
       <Heading store={store} title={title} />
+      {parts.length > 1 && <p class="note" dir="auto">{text.statesOf(parts.map((one) => one.title).join(", "))}</p>}
       <table>
         <thead>
           <tr><th>{text.state}</th><th class="number forward">{text.forward}</th><th class="number backward">{text.backward}</th><th class="number">{text.product}</th></tr>
         </thead>
         <tbody>
-          {states.slice(0, MOST_ROWS).map((name, state) => (
+          {Array.from({ length: Math.min(count, MOST_ROWS) }, (_, state) => (
             <tr key={state}>
-              <th scope="row" dir="auto">{name}</th>
+              <th scope="row" dir="auto">{named(state)}</th>
               <td class="number">{value(sent.has(edge, true), forward[state])}</td>
               <td class="number">{value(sent.has(edge, false), backward[state])}</td>
               <td class="number">{value(sent.has(edge, true) && sent.has(edge, false) && total > 0, (forward[state] * backward[state]) / total)}</td>
@@ -53,11 +76,12 @@ function WireDetail({ store, edge }: { store: Store; edge: number }) {
           ))}
         </tbody>
       </table>
-      {states.length > MOST_ROWS && <p class="note">{text.more(states.length - MOST_ROWS)}</p>}
+      {count > MOST_ROWS && <p class="note">{text.more(count - MOST_ROWS)}</p>}
       <p class="note">{text.between}</p>
       <div class="buttons">
-        {ends.map((block) => <button key={`${block.kind}${block.number}`} onClick={() => store.choose({ kind: "block", block })}>{blockTitle(store, block)}</button>)}
+        {ends.map((block) => <Way key={`${block.kind}${block.number}`} store={store} to={{ kind: "block", block }} title={blockTitle(store, block)} />)}
       </div>
+      {group > 0 && <button class="fold" onClick={() => store.fold(edge)}>{text.foldWire(title, group, store.toldOf(edge))}</button>}
     </section>
   );
 }
@@ -66,13 +90,12 @@ function touches(plan: Store["factor"]["plan"], block: BlockPlace, edge: number)
   return edgesOf(plan, block).includes(edge);
 }
 
-function edgesOf(plan: Store["factor"]["plan"], block: BlockPlace): number[] {
-  if (block.kind === "siso") return [plan.sisoInput[block.number], plan.sisoOutput[block.number]];
-  if (block.kind !== "diverter") return [plan.sourceEdge[block.number]];
-  return Array.from(plan.legEdge.subarray(plan.legStart[block.number], plan.legStart[block.number + 1]));
-}
-
 const MOST_CELLS = 4000;
+
+/** Buttons that lead from a block to its wires. */
+const MOST_WAYS = 30;
+
+type NamedStates = Pick<NamedWire, "count" | "state">;
 
 class BlockDetail extends Component<{ store: Store; block: BlockPlace }, { sorted: boolean }> {
   override state = { sorted: false };
@@ -80,40 +103,52 @@ class BlockDetail extends Component<{ store: Store; block: BlockPlace }, { sorte
   override render({ store, block }: { store: Store; block: BlockPlace }) {
     const { plan } = store.factor;
     const edges = edgesOf(plan, block);
+    const { parts } = store.wires.of(edges[0]);
+    const joint = block.kind === "factor" && parts.length > 1;
     return (
       <section class="detail">
         <Heading store={store} title={blockTitle(store, block)} />
         <p class="note">{text.kinds[block.kind]}</p>
         {block.kind === "siso" && this.siso(store, plan, block.number)}
-        {block.scope && block.scope.length > 1 && this.factor(store, plan, block.number, block.scope)}
-        {(block.kind === "source" || (block.kind === "factor" && !(block.scope && block.scope.length > 1))) && this.prior(store, plan, block)}
+        {joint && this.factor(plan, block.number, parts)}
+        {(block.kind === "source" || (block.kind === "factor" && !joint)) && this.prior(store, plan, block)}
         {block.kind === "diverter" && <p class="note">{text.joint(plan.diverterSize[block.number], edges.length)}</p>}
         <div class="buttons">
-          {edges.slice(0, 30).map((edge) => <button key={edge} onClick={() => store.choose({ kind: "wire", edge })}>{store.wire(edge).title}</button>)}
+          {edges.slice(0, MOST_WAYS).map((edge) => <Way key={edge} store={store} to={{ kind: "wire", edge }} title={store.wires.of(edge).title} />)}
         </div>
+        {edges.length > MOST_WAYS && <p class="note">{text.more(edges.length - MOST_WAYS)}</p>}
       </section>
     );
   }
 
   private siso(store: Store, plan: Store["factor"]["plan"], siso: number) {
-    const [inputs, outputs] = [store.wire(plan.sisoInput[siso]).states, store.wire(plan.sisoOutput[siso]).states];
-    return this.table(plan, plan.tableOffset[plan.sisoTable[siso]], inputs, outputs);
+    const [input, output] = [store.wires.of(plan.sisoInput[siso]), store.wires.of(plan.sisoOutput[siso])];
+    const names = input.parts.map((one) => one.title);
+    return (
+      <>
+        {names.length > 1 && <p class="note" dir="auto">{text.rowsAre(names.join(", "))}</p>}
+        {this.table(plan, plan.tableOffset[plan.sisoTable[siso]], input, output)}
+      </>
+    );
   }
 
   /** The table of a factor over several variables: joint states of all but the last by states of the last. */
-  private factor(store: Store, plan: Store["factor"]["plan"], source: number, scope: number[]) {
-    const states = scope.map((edge) => store.wire(edge).states);
-    const outputs = states.pop()!;
-    const rows = states.reduce((count, one) => count * one.length, 1);
-    if (rows * outputs.length > MOST_CELLS) return <p class="note">{text.tooLarge(rows, outputs.length)}</p>;
-    const inputs = states.reduce((joint, one) => joint.flatMap((before) => one.map((name) => (before ? `${before}, ${name}` : name))), [""]);
-    const names = scope.slice(0, -1).map((edge) => store.wire(edge).title);
-    return <><p class="note" dir="auto">{text.rowsAre(names.join(", "))}</p>{this.table(plan, plan.sourceAt[source], inputs, outputs)}</>;
+  private factor(plan: Store["factor"]["plan"], source: number, parts: Variable[]) {
+    const [given, own] = [parts.slice(0, -1), parts[parts.length - 1]];
+    const rows = { count: given.reduce((count, one) => count * one.states.length, 1), state: (at: number) => jointState(given, at) };
+    const columns = { count: own.states.length, state: (at: number) => own.states[at] };
+    return (
+      <>
+        <p class="note" dir="auto">{text.rowsAre(given.map((one) => one.title).join(", "))}</p>
+        {this.table(plan, plan.sourceAt[source], rows, columns)}
+      </>
+    );
   }
 
-  private table(plan: Store["factor"]["plan"], first: number, inputs: string[], outputs: string[]) {
-    const [rows, columns] = [inputs.length, outputs.length];
+  private table(plan: Store["factor"]["plan"], first: number, input: NamedStates, output: NamedStates) {
+    const [rows, columns] = [input.count, output.count];
     if (rows * columns > MOST_CELLS) return <p class="note">{text.tooLarge(rows, columns)}</p>;
+    const outputs = Array.from({ length: columns }, (_, column) => output.state(column));
     const values = Array.from({ length: rows }, (_, row) => Array.from(plan.values.subarray(first + row * columns, first + (row + 1) * columns)));
     const order = values.map((_, row) => row);
     const peak = (row: number): number => values[row].indexOf(Math.max(...values[row]));
@@ -127,7 +162,7 @@ class BlockDetail extends Component<{ store: Store; block: BlockPlace }, { sorte
             <tbody>
               {order.map((row) => (
                 <tr key={row}>
-                  <th scope="row" dir="auto">{inputs[row]}</th>
+                  <th scope="row" dir="auto">{input.state(row)}</th>
                   {values[row].map((value, column) => <Cell key={column} value={value} />)}
                 </tr>
               ))}
@@ -142,13 +177,13 @@ class BlockDetail extends Component<{ store: Store; block: BlockPlace }, { sorte
     const edge = plan.sourceEdge[block.number];
     const first = plan.sourceAt[block.number];
     const values = plan.values.subarray(first, first + plan.cardinality[edge]);
-    const { states } = store.wire(block.scope?.[0] ?? edge);
+    const { state: named } = store.wires.of(edge);
     return (
       <div class="scroll">
         <table class="heat">
           <tbody>
             {Array.from(values.subarray(0, MOST_ROWS), (value, state) => (
-              <tr key={state}><th scope="row" dir="auto">{states[state] ?? state}</th><Cell value={value} /></tr>
+              <tr key={state}><th scope="row" dir="auto">{named(state)}</th><Cell value={value} /></tr>
             ))}
           </tbody>
         </table>
@@ -167,7 +202,7 @@ function Cell({ value }: { value: number }) {
 export function sentence(store: Store, sending: Sending): string {
   const { plan } = store.factor;
   const messages = store.seen.answer?.messages;
-  const wire = store.wire(sending.edge).title;
+  const wire = store.wires.of(sending.edge).title;
   const known = messages && (sending.isForward ? messages.knownForward : messages.knownBackward)[sending.edge];
   if (sending.sender === "source") return text.sentSource(wire);
   if (sending.sender === "factor") return text.sentFactor(wire);
@@ -175,7 +210,7 @@ export function sentence(store: Store, sending: Sending): string {
     const others = plan.legStart[sending.block + 1] - plan.legStart[sending.block] - 1;
     return text.sentDiverter(wire, sending.isForward, others) + (known || sending.isForward ? "" : ` ${text.ones}`);
   }
-  const [input, output] = [plan.sisoInput[sending.block], plan.sisoOutput[sending.block]].map((edge) => store.wire(edge).title);
+  const [input, output] = [plan.sisoInput[sending.block], plan.sisoOutput[sending.block]].map((edge) => store.wires.of(edge).title);
   if (sending.isForward) return text.sentForward(input, output);
   return text.sentBackward(input, output) + (known ? "" : ` ${text.ones}`);
 }

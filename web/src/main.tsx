@@ -159,7 +159,7 @@ class App extends Component<{ store: Store }, State> {
           <div class="zoom">
             <button aria-label={text.zoomIn} title={text.zoomIn} onClick={() => this.graph?.viewport.zoom(1.25)}>+</button>
             <button aria-label={text.zoomOut} title={text.zoomOut} onClick={() => this.graph?.viewport.zoom(0.8)}>−</button>
-            {seen.view === "graph" && seen.folded.size > 0 && <button onClick={() => store.unfold()}>{text.unfoldAll}</button>}
+            {store.away.edges.size > 0 && <button onClick={() => store.unfold()}>{text.unfoldAll}</button>}
             <button aria-label={text.fitHint} title={text.fitHint} onClick={() => this.graph?.viewport.fit()}>{text.fit}</button>
           </div>
           <Notices store={store} />

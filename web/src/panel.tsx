@@ -2,7 +2,7 @@
 
 import { Component } from "preact";
 import { kindOf, observed } from "./evidence";
-import { percent } from "./format";
+import { percent, readable } from "./format";
 import { Row } from "./row";
 import { Target } from "./target";
 import { Inside } from "./inside";
@@ -21,6 +21,7 @@ export function Panel({ store, sharing, reveal }: { store: Store; sharing: Shari
   return (
     <aside class={`panel ${selected >= 0 || store.seen.chosen ? "open" : ""}`} aria-label={text.evidence}>
       {loops && <p class="note loops">{text.loops(loops.count, loops.converged)}</p>}
+      {store.document.continuous.length > 0 && <p class="note" dir="auto">{text.continuous(store.document.continuous.map(readable))}</p>}
       {store.seen.chosen && <Inside store={store} />}
       {selected >= 0 && <Detail store={store} variable={store.variables[selected]} />}
       {!rows && <Known store={store} reveal={reveal} />}
@@ -152,7 +153,7 @@ class Share extends Component<{ store: Store; sharing: Sharing }, { copied: stri
       <details class="share">
         <summary>{text.share}</summary>
         <div class="buttons">
-          <button onClick={() => void this.copy(text.link, location.href)}>
+          <button onClick={() => void this.copy(text.link, store.address.write())}>
             {this.state.copied === text.link ? text.copied : text.link}
           </button>
           <button onClick={() => sharing.picture("svg")}>SVG</button>

@@ -1,5 +1,7 @@
 // The Plan of a network and its Programs, as the exporter packed them: index arrays and parameters in one buffer.
 
+import type { BlockPlace } from "./protocol";
+
 export type Kind = "f8" | "i4" | "i2" | "u1";
 export type Places = Record<string, [Kind, number, number]>;
 
@@ -67,6 +69,13 @@ export function planOf(buffer: ArrayBuffer, places: Places): Plan {
     diverterSize: whole("diverter_size"),
     diverterRun: whole("diverter_run"),
   };
+}
+
+/** The edges at a block. */
+export function edgesOf(plan: Plan, block: BlockPlace): number[] {
+  if (block.kind === "siso") return [plan.sisoInput[block.number], plan.sisoOutput[block.number]];
+  if (block.kind !== "diverter") return [plan.sourceEdge[block.number]];
+  return Array.from(plan.legEdge.subarray(plan.legStart[block.number], plan.legStart[block.number + 1]));
 }
 
 /** Orders in which so many values become known, as Python draws them; null for more than the page has. */

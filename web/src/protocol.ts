@@ -33,6 +33,7 @@ export interface WirePlace {
   height?: number; // of its card, if it has one
   name?: string;
   states?: number | Label[];
+  parts?: number[]; // the edges of the variables whose joint states its states are, the slowest first
 }
 
 export interface BlockPlace {
@@ -43,7 +44,11 @@ export interface BlockPlace {
   width: number;
   height: number;
   from?: number; // the bar above that this one goes on with
-  scope?: number[]; // of a factor: the edges of its variables, the last one fastest
+}
+
+/** A block by its kind and number; a Diverter that goes on below has several places. */
+export function blockKey({ kind, number }: { kind: BlockPlace["kind"]; number: number }): string {
+  return `${kind} ${number}`;
 }
 
 export interface FactorText {
@@ -53,7 +58,8 @@ export interface FactorText {
   box: { width: number; height: number; bar: number };
   wires: WirePlace[];
   blocks: BlockPlace[];
-  lines: [number, number][][];
+  /** Lines between a wire and a block, which is a number in the list of blocks. */
+  lines: { edge: number; block: number; points: [number, number][] }[];
 }
 
 export interface Document {
@@ -71,6 +77,8 @@ export interface Document {
   card: { width: number; head: number; row: number; foot: number; most: number };
   graph: GraphText;
   factor: FactorText | null;
+  /** Columns of numbers that the model has and the page has not. */
+  continuous: string[];
   /** Of an estimator: the variable it predicts, and how the values of its columns become states. */
   target?: string | null;
   columns?: ColumnText[];
@@ -139,7 +147,9 @@ export interface Study {
   kind: "study";
   id: number;
   given: Given;
-  target: number; // an edge
+  target: number; // an edge, or -1 for none
+  /** How many of the likeliest assignments of all variables are wanted. */
+  assignments: number;
   /** Whether the profiles of the target are wanted, too. */
   profiles: boolean;
 }
@@ -151,11 +161,16 @@ export interface Studied {
   /** The entropy of the target, in bits. */
   entropy: number;
   explanation: Explanation | null;
-  /** The state of every variable of the document in the likeliest assignment, and its log-probability. */
-  assignment: number[];
-  logProbability: number;
+  /** Assignments of all variables, the likeliest first. */
+  likeliest: Assignment[];
   /** If wanted: by state of the target, the distribution of every variable of the document given that state alone. */
   profiles?: Profiles;
+}
+
+/** A state of every variable of the document, and the logarithm of the probability of all of them together. */
+export interface Assignment {
+  states: number[];
+  logProbability: number;
 }
 
 export type Profiles = ArrayLike<number>[][];

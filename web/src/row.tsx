@@ -4,6 +4,8 @@ import { Component } from "preact";
 import { observed } from "./evidence";
 import { differ, percent } from "./format";
 import { text } from "./text";
+import { stateOf } from "./table";
+import type { ColumnText } from "./protocol";
 import type { Store, Variable } from "./store";
 
 export async function openFile(store: Store, file: File | null | undefined): Promise<void> {
@@ -54,7 +56,8 @@ function Form({ store }: { store: Store }) {
         const beliefs = possible ? answer.beliefs[one.number] : null;
         const best = beliefs ? beliefs.indexOf(Math.max(...beliefs)) : -1;
         const expected = beliefs ? text.expected(one.states[best], percent(beliefs[best])) : text.unknown;
-        return <Field key={one.number} store={store} variable={one} state={observed(store.weights(one))} expected={expected} />;
+        const column = store.document.columns?.find((each) => each.name === one.name);
+        return <Field key={one.number} store={store} variable={one} column={column} state={observed(store.weights(one))} expected={expected} />;
       })}
     </div>
   );
@@ -63,14 +66,27 @@ function Form({ store }: { store: Store }) {
 interface FieldProps {
   store: Store;
   variable: Variable;
+  column: ColumnText | undefined;
   state: number; // that is known, or -1
   expected: string;
 }
 
-class Field extends Component<FieldProps> {
-  override shouldComponentUpdate(next: FieldProps): boolean {
-    return differ(this.props, next);
+class Field extends Component<FieldProps, { typed: string }> {
+  override state = { typed: "" };
+
+  override shouldComponentUpdate(next: FieldProps, state: { typed: string }): boolean {
+    return differ(this.props, next) || state.typed !== this.state.typed;
   }
+
+  /** A number of a column that is divided into bins; what is no number is as if nothing had been typed. */
+  private type = (event: { currentTarget: HTMLInputElement }): void => {
+    const { store, variable, column, state } = this.props;
+    const typed = event.currentTarget.value;
+    const found = stateOf(typed, variable.labels, column);
+    this.setState({ typed });
+    if (found < 0) store.takeBack(variable);
+    else if (found !== state) store.toggle(variable, found);
+  };
 
   private choose = (event: { currentTarget: HTMLSelectElement }): void => {
     const { store, variable, state } = this.props;
@@ -79,10 +95,12 @@ class Field extends Component<FieldProps> {
     else if (chosen !== state) store.toggle(variable, chosen);
   };
 
-  override render({ variable, state, expected }: FieldProps) {
+  override render({ variable, column, state, expected }: FieldProps, { typed }: { typed: string }) {
+    const kept = typed && stateOf(typed, variable.labels, column) === state ? typed : "";
     return (
-      <label>
+      <label class={column?.edges ? "binned" : ""}>
         <span dir="auto" title={variable.title}>{variable.title}</span>
+        {column?.edges && <input type="text" inputMode="decimal" value={kept} placeholder={text.number} aria-label={text.typeNumber(variable.title)} onChange={this.type} />}
         <select aria-label={variable.title} class={state < 0 ? "open" : ""} value={state} onChange={this.choose}>
           <option value={-1}>{expected}</option>
           {variable.states.map((name, at) => <option key={at} value={at}>{name}</option>)}

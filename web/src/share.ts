@@ -1,6 +1,7 @@
 // What leaves the page: its address, the evidence as a line of Python and a command line, and the drawing as a picture.
 
 import { kindOf, observed } from "./evidence";
+import { text } from "./text";
 import type { Label } from "./protocol";
 import type { Store, Variable } from "./store";
 import type { Box } from "./viewport";
@@ -103,7 +104,7 @@ export async function pngOf(svg: string, width: number, height: number): Promise
     canvas.height = Math.round(height * scale);
     canvas.getContext("2d")!.drawImage(image, 0, 0, canvas.width, canvas.height);
     return await new Promise((resolve, reject) =>
-      canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("no picture"))), "image/png"),
+      canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error(text.noPicture))), "image/png"),
     );
   } finally {
     URL.revokeObjectURL(address);

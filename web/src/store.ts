@@ -3,13 +3,17 @@
 import { Client, servedRow } from "./client";
 import { type Evidence, kindOf, observed, oneState, toggledNot, weightsFor, withWeights } from "./evidence";
 import { readable } from "./format";
-import { addressOf, readAddress } from "./address";
+import { Address, readAddress } from "./address";
 import { text } from "./text";
-import { foldedAway, groupsOf, type Groups } from "./folding";
+import { foldedAway, groupsOf, wireGroupsOf, type Away, type Groups } from "./folding";
 import { stateOf, tableOf, UNSEEN, type Table } from "./table";
 import { planOf, programOf, type Plan } from "./plan";
 import { sendings, type Sending } from "./sending";
+import { Wires } from "./wires";
 import type { AllMessages, Answer, BlockPlace, Document, Given, Label, Profiles, Studied, Weights } from "./protocol";
+
+/** Likeliest assignments of all variables that are listed. */
+const ASSIGNMENTS = 5;
 
 export interface Variable {
   number: number;
@@ -45,11 +49,13 @@ export interface Seen {
   /** The variable that is asked about, or -1. */
   target: number;
   studied: Studied | null;
+  /** Whether the likeliest assignments are looked at. */
+  assigning: boolean;
   table: Table | null;
   row: number;
   /** The values of that row, as they are in the table. */
   values: string[];
-  /** The edges of cards into which others are folded. */
+  /** The edges of cards or wires into which others are folded. */
   folded: ReadonlySet<number>;
 }
 
@@ -62,8 +68,10 @@ export class Store {
   seen: Seen;
   prior: Answer | null = null;
   changed: () => void = () => {};
-  /** What can be folded, in the network view of a directed model. */
-  readonly groups: Groups;
+  readonly wires: Wires;
+  readonly address = new Address(this);
+  private readonly cardGroups: Groups;
+  private wireGroups: Groups | null = null;
   private readonly client: Client;
   private readonly dragStart: { evidence: Evidence | null } = { evidence: null };
 
@@ -77,12 +85,13 @@ export class Store {
       return { number, edge: one.edge, name: one.name, title: readable(one.name), labels, states, hidden: !!one.hidden };
     });
     this.byEdge = new Map(this.variables.map((variable) => [variable.edge, variable]));
-    this.groups = document.kind === "markov" ? new Map() : groupsOf(document.graph);
+    this.wires = new Wires(this.byEdge, document.factor);
+    this.cardGroups = document.kind === "markov" ? new Map() : groupsOf(document.graph);
     this.client = new Client(document, arrays);
     this.seen = {
       evidence: new Map(), past: [], future: [], answer: null, before: null, pinned: false, changes: true, selected: -1,
       focus: [0, 0], notice: "", failure: "", help: false, busy: false, view: "graph",
-      chosen: null, step: null, target: this.predicted, studied: null, table: null, row: 0, values: [],
+      chosen: null, step: null, target: this.predicted, studied: null, assigning: false, table: null, row: 0, values: [],
       folded: new Set(),
     };
   }
@@ -96,10 +105,11 @@ export class Store {
       return;
     }
     const said = readAddress(address, this);
-    const { changes, selected, view, target, folded } = said;
-    this.set({ answer: this.prior, before: this.prior, changes, selected, view, target, folded });
+    const { evidence, step, ...rest } = said;
+    this.set({ answer: this.prior, before: this.prior, ...rest });
     void this.study();
-    if (said.evidence.size || said.view === "factor") await this.give(said.evidence, false);
+    if (evidence.size || said.view === "factor") await this.give(evidence, false);
+    if (step !== null) this.goTo(step);
     const { table } = this.document;
     if (table) this.walk({ ...table, row: servedRow });
   }
@@ -129,7 +139,7 @@ export class Store {
     } catch (error) {
       this.set({ failure: String(error instanceof Error ? error.message : error), busy: false });
     }
-    this.remember();
+    this.address.changed();
   }
 
   /** What is believed given other evidence than that of the page. */
@@ -140,14 +150,6 @@ export class Store {
   /** Evidence in the order of the variables. */
   given(evidence: Evidence): Given {
     return this.variables.flatMap(({ edge }) => (evidence.has(edge) ? [[edge, evidence.get(edge)!] as const] : []));
-  }
-
-  private remember(): void {
-    try {
-      history.replaceState(null, "", addressOf(this));
-    } catch {
-      // a frame without an address of its own
-    }
   }
 
   // A target
@@ -164,21 +166,29 @@ export class Store {
 
   aim(target: number): void {
     this.set({ target, studied: null });
-    this.remember();
+    this.address.changed();
     void this.study();
   }
 
+  /** Look at the likeliest assignments of all variables, or no longer. */
+  assign(assigning: boolean): void {
+    if (assigning === this.seen.assigning) return;
+    this.set({ assigning });
+    if (assigning) void this.study();
+  }
+
   private async study(): Promise<void> {
-    const { target, answer, evidence } = this.seen;
-    if (target < 0 || !answer || this.document.loops || answer.logLikelihood === -Infinity) {
+    const { target, answer, evidence, assigning } = this.seen;
+    if ((target < 0 && !assigning) || !answer || this.document.loops || answer.logLikelihood === -Infinity) {
       if (this.seen.studied) this.set({ studied: null });
       return;
     }
     this.background ??= new Client(this.document, this.client.buffer);
     let studied: Studied | null = null;
     try {
-      const wanted = this.document.kind === "estimator" && this.profiles?.target !== target;
-      studied = await this.background.study(this.given(evidence), this.variables[target].edge, wanted);
+      const profiles = target >= 0 && this.document.kind === "estimator" && this.profiles?.target !== target;
+      const wanted = { target: this.variables[target]?.edge ?? -1, assignments: assigning ? ASSIGNMENTS : 0, profiles };
+      studied = await this.background.study(this.given(evidence), wanted);
       if (studied?.profiles) this.profiles = { target, byState: studied.profiles };
     } catch (error) {
       this.set({ notice: String(error instanceof Error ? error.message : error) });
@@ -241,27 +251,40 @@ export class Store {
 
   // Folding
 
-  /** The edges of cards that are not in sight, and of the cards into which they are folded. */
-  get away(): Map<number, number> {
+  /** What can be folded in this view. */
+  get groups(): Groups {
+    const { factor } = this.document;
+    if (this.seen.view === "graph" || !factor) return this.cardGroups;
+    return (this.wireGroups ??= wireGroupsOf(this.factor.plan, factor));
+  }
+
+  get away(): Away {
     return foldedAway(this.groups, this.seen.folded);
   }
 
-  /** Fold a group into its card, or unfold it. */
+  /** What a group is told of: its size, and whether something of it is known; "" if it is not folded. */
+  toldOf(edge: number): string {
+    const group = this.groups.get(edge);
+    if (!group || !this.seen.folded.has(edge)) return "";
+    return `${group.edges.length}${group.edges.some((one) => this.seen.evidence.has(one)) ? " •" : ""}`;
+  }
+
+  /** Fold a group into its card or behind its wire, or unfold it. */
   fold(edge: number): void {
     if (!this.groups.has(edge)) return;
     const folded = new Set(this.seen.folded);
     if (!folded.delete(edge)) folded.add(edge);
     this.set({ folded });
-    this.remember();
+    this.address.changed();
   }
 
   /** Unfold all, or what a variable is folded into. */
   unfold(variable: Variable | null = null): void {
     const { folded } = this.seen;
-    const kept = [...folded].filter((edge) => variable && !this.groups.get(edge)!.includes(variable.edge));
+    const kept = [...folded].filter((edge) => variable && !this.groups.get(edge)?.edges.includes(variable.edge));
     if (kept.length === folded.size) return;
     this.set({ folded: new Set(kept) });
-    this.remember();
+    this.address.changed();
   }
 
   // The factor graph
@@ -279,15 +302,8 @@ export class Store {
     return this.planned;
   }
 
-  /** Any edge by its name and states, those of copies and product spaces included. */
-  wire(edge: number): { title: string; states: string[] } {
-    const variable = this.byEdge.get(edge);
-    if (variable) return variable;
-    const wire = this.document.factor?.wires.find((one) => one.edge === edge);
-    const states = wire?.states ?? 0;
-    const labels = typeof states === "number" ? Array.from({ length: states }, (_, k) => String(k)) : states.map(readable);
-    return { title: readable(wire?.name ?? `#${edge}`), states: labels };
-  }
+  /** Whether the wire or block that is looked at was come to from the panel, where the keyboard then stays. */
+  fromPanel = false;
 
   async show(view: View): Promise<void> {
     this.set({ view, step: null, chosen: null });
@@ -296,6 +312,7 @@ export class Store {
 
   choose(chosen: Chosen | null): void {
     this.set({ chosen, selected: -1 });
+    this.address.changed();
   }
 
   /** How many steps there are: messages, or rounds on loops. */
@@ -314,6 +331,7 @@ export class Store {
   goTo(step: number | null): void {
     const last = this.steps;
     this.set({ step: step === null ? null : Math.min(last, Math.max(0, step)) });
+    this.address.changed();
   }
 
   // What people do
@@ -397,12 +415,12 @@ export class Store {
 
   showChanges(changes: boolean): void {
     this.set({ changes });
-    this.remember();
+    this.address.changed();
   }
 
   select(number: number): void {
     this.set({ selected: number, chosen: null });
-    this.remember();
+    this.address.changed();
   }
 
   /** The evidence on a variable in words. */

@@ -4,7 +4,7 @@ import { Component } from "preact";
 import { percent, probability, signed } from "./format";
 import { Nearest } from "./profiles";
 import { text } from "./text";
-import type { Explanation } from "./protocol";
+import type { Assignment, Explanation } from "./protocol";
 import type { Store, Variable } from "./store";
 
 const MOST_LINES = 12;
@@ -24,12 +24,16 @@ export function Target({ store, reveal }: { store: Store; reveal: (v: Variable) 
       {!variable && <p class="note">{text.targetHint}</p>}
       {variable && studied && (
         <>
-          {studied.explanation && <Fall store={store} variable={variable} explanation={studied.explanation} />}
+          {studied.explanation ? (
+            <Fall store={store} variable={variable} explanation={studied.explanation} />
+          ) : (
+            <p class="note">{text.tooManyKnown(store.seen.evidence.size)}</p>
+          )}
           <Nearest store={store} />
           <Next store={store} reveal={reveal} />
-          <Likeliest store={store} />
         </>
       )}
+      <Likeliest store={store} />
     </section>
   );
 }
@@ -99,21 +103,39 @@ function Next({ store, reveal }: { store: Store; reveal: (v: Variable) => void }
   );
 }
 
+/** The likeliest assignments of all variables: the first, and those that follow by where they differ from it. */
 function Likeliest({ store }: { store: Store }) {
   const { studied, evidence } = store.seen;
-  if (!studied?.assignment.length) return null;
-  const { assignment, logProbability } = studied;
-  const said = probability(logProbability - (store.prior?.logLikelihood ?? 0));
+  const [first, ...others] = studied?.likeliest ?? [];
+  const unknown = store.variables.filter((one) => !evidence.has(one.edge));
+  const said = (one: Assignment): string => probability(one.logProbability - (store.prior?.logLikelihood ?? 0));
   return (
-    <details>
+    <details class="likeliest" onToggle={(event) => store.assign(event.currentTarget.open)}>
       <summary>{text.likeliest}</summary>
-      <p class="note">{text.likeliestHint(said)}</p>
-      <div class="states">
-        {store.variables.filter((one) => !evidence.has(one.edge)).map((one) => [
-          <span dir="auto" title={one.title}>{one.title}</span>,
-          <span dir="auto">{one.states[assignment[one.number]]}</span>,
-        ])}
-      </div>
+      {first && (
+        <>
+          <p class="note">{text.likeliestHint(said(first))}</p>
+          <div class="states">
+            {unknown.map((one) => [
+              <span dir="auto" title={one.title}>{one.title}</span>,
+              <span dir="auto">{one.states[first.states[one.number]]}</span>,
+            ])}
+          </div>
+        </>
+      )}
+      {others.length > 0 && (
+        <>
+          <p class="note">{text.likeliestNext}</p>
+          <dl class="others">
+            {others.map((other, at) => (
+              <div key={at}>
+                <dt>{said(other)}</dt>
+                <dd dir="auto">{unknown.filter(({ number }) => other.states[number] !== first.states[number]).map((one) => `${one.title} = ${one.states[other.states[one.number]]}`).join(", ")}</dd>
+              </div>
+            ))}
+          </dl>
+        </>
+      )}
     </details>
   );
 }

@@ -12,9 +12,16 @@ export const text = {
   pin: "Pin",
   pinHint: "Compare later beliefs with those of now",
   unpin: "Compare with no evidence",
-  fold: (variable: string, count: number): string => `Fold ${count} variable${count === 1 ? "" : "s"} into ${variable}: they depend on the rest through it alone`,
-  unfold: (variable: string, count: number): string => `Unfold ${count} variable${count === 1 ? "" : "s"} of ${variable}`,
-  foldedEvidence: "with evidence",
+  foldCard: (variable: string, count: number, folded: string): string => {
+    const some = `${count} variable${count === 1 ? "" : "s"}`;
+    if (!folded) return `Fold ${some} into ${variable}: they depend on the rest through it alone`;
+    return `Unfold ${some} of ${variable}${folded.includes("•") ? ", with evidence" : ""}`;
+  },
+  foldWire: (wire: string, count: number, folded: string): string => {
+    const some = `${count} wire${count === 1 ? "" : "s"}`;
+    if (!folded) return `Fold ${some} behind ${wire}: they are connected to the rest through it alone`;
+    return `Unfold ${some} behind ${wire}${folded.includes("•") ? ", with evidence" : ""}`;
+  },
   unfoldAll: "Unfold all",
   fit: "Fit",
   fitHint: "Show the whole network",
@@ -62,6 +69,7 @@ export const text = {
     siso: "A SISO block: rows are states of the input, columns of the output.",
     diverter: "A Diverter: on each wire it sends the product of what comes in on all others.",
   },
+  statesOf: (names: string): string => `States of ${names}, in this order.`,
   rowsAre: (names: string): string => `Rows are states of ${names}.`,
   joint: (states: number, legs: number): string => `${states} joint states, ${legs} wires.`,
   tooLarge: (rows: number, columns: number): string => `Its table of ${rows} × ${columns} is too large to show.`,
@@ -108,7 +116,19 @@ export const text = {
   askNext: "Ask next, in bits",
   askHint: (bits: string): string => `What an answer is expected to tell of the target, of its ${bits} bits of entropy`,
   likeliest: "Most probable states together",
-  likeliestHint: (probability: string): string => `Probability ${probability}, with the evidence`,
+  likeliestHint: (probability: string): string => `Probability ${probability}, with the evidence:`,
+  likeliestNext: "Then, where they differ from these:",
+  wireLabel: (name: string, forward: string, backward: string): string => `Wire ${name}: ${forward}, ${backward}`,
+  likeliestState: (way: string, state: string, share: string): string => `${way} likeliest ${state} ${share}`,
+  notSent: (way: string): string => `${way} not sent yet`,
+  saysNothing: (way: string): string => `${way} says nothing`,
+  blockLabel: (kind: string, name: string): string => `${kind} ${name}`,
+  blockNames: { source: "Source", factor: "Factor", siso: "SISO block", diverter: "" },
+  tooManyKnown: (known: number): string => `Too many values are known (${known}) to say what each adds.`,
+  workerFailed: "The worker failed.",
+  noPicture: "The picture could not be drawn.",
+  typeNumber: (column: string): string => `${column}, as a number`,
+  number: "number",
   row: "Row",
   rowHint: "Choose values, or drop a CSV file here. It is read in this browser and goes nowhere else.",
   openFile: "Open a CSV file",
@@ -137,6 +157,8 @@ export const text = {
   excludedState: "excluded",
   softState: "soft evidence",
   announce: (probability: string): string => `Probability of the evidence ${probability}`,
+  continuous: (names: string[]): string =>
+    `Not on this page: ${names.join(", ")}, whose values are continuous. Beliefs are those of a row in which they are missing.`,
   served: "Computed by fgrn on this machine. Nothing leaves it.",
   localOnly: "Computed in this browser. Nothing leaves it.",
   keys: [
@@ -149,10 +171,11 @@ export const text = {
     ["/", "find a variable"],
     ["C", "changes against before"],
     ["F, wheel, pinch", "fit, zoom"],
-    ["▾, G", "fold what depends on a variable alone, unfold it"],
+    ["▾, G", "fold what is connected through this alone, unfold it"],
     ["V", "network or factor graph"],
     [". and ,", "one message on, or back"],
     ["M", "the messages of a variable"],
+    ["Tab, arrows, Enter", "in the factor graph: wires and blocks"],
     ["?", "this list"],
   ] as [string, string][],
 };

@@ -3,11 +3,14 @@
 /** Pixels a pointer may move while it clicks. */
 export const STILL = 4;
 
-const LEAST = 0.05;
+const LEAST = 0.02;
 const MOST = 3;
 
 /** Below this scale the text of cards cannot be read, and they show their names in large letters instead. */
 const FAR = 0.5;
+
+/** Below this scale not even those can be read. */
+const TINY = 0.12;
 
 /** The width of a screen, in pixels, on which a large network cannot be read as a whole. */
 export const NARROW = 560;
@@ -28,8 +31,11 @@ export class Viewport {
   private pointers = new Map<number, { x: number; y: number }>();
   moved = false;
 
-  /** `box`: the part of the drawing that is all of it now. */
-  constructor(public box: Box) {}
+  /** `box`: the part of the drawing that is all of it now; `top`: the middle of what is uppermost. */
+  constructor(
+    public box: Box,
+    private readonly top: number,
+  ) {}
 
   attach(svg: SVGSVGElement, group: SVGGElement): () => void {
     this.svg = svg;
@@ -50,13 +56,13 @@ export class Viewport {
     this.group?.classList.toggle("far", this.scale < FAR);
   }
 
-  /** Show all, or on a narrow screen, where that could not be read, the top of it. */
+  /** Show all, or where that could not be read, as on a narrow screen, the top of it. */
   begin(): void {
     this.fit();
     const room = this.svg?.getBoundingClientRect();
-    if (!room || room.width >= NARROW || this.scale >= FAR) return;
+    if (!room || this.scale >= (room.width < NARROW ? FAR : TINY)) return;
     this.scale = FAR + 0.1;
-    this.x = (room.width - this.box.width * this.scale) / 2 - this.box.x * this.scale;
+    this.x = room.width / 2 - this.top * this.scale;
     this.y = 48 - this.box.y * this.scale;
     this.apply();
   }
@@ -87,16 +93,16 @@ export class Viewport {
     this.apply();
   }
 
-  /** Bring a place into sight, in the middle if it is out of it, at a scale that can be read. */
-  show(x: number, y: number, width: number, height: number): void {
+  /** Bring a place into sight, in the middle if it is out of it; unless `far`, at a scale that can be read. */
+  show(x: number, y: number, width: number, height: number, far = false): void {
     const room = this.svg?.getBoundingClientRect();
     if (!room) return;
     const inside = (): boolean => {
       const [left, top] = [x * this.scale + this.x, y * this.scale + this.y];
       return left > 0 && top > 0 && left + width * this.scale < room.width && top + height * this.scale < room.height;
     };
-    if (this.scale >= FAR && inside()) return;
-    this.scale = Math.max(this.scale, 0.85);
+    if ((far || this.scale >= FAR) && inside()) return;
+    if (!far) this.scale = Math.max(this.scale, 0.85);
     this.x = room.width / 2 - (x + width / 2) * this.scale;
     this.y = room.height / 2 - (y + height / 2) * this.scale;
     this.moved = true;

@@ -3,13 +3,19 @@
 import { distribution, Messages, Model, type Evidence } from "./messages";
 import { betheLogLikelihood, settled, type Round } from "./rounds";
 import { ordersOf, planOf, programOf, type Program } from "./plan";
-import type { AllMessages, Answer, Ask, Explanation, Failure, Given, Start, Studied, Study } from "./protocol";
+import type { AllMessages, Answer, Ask, Assignment, Explanation, Failure, Given, Start, Studied, Study } from "./protocol";
 
 /** A smaller probability counts as this one: a state that is ruled out has finite odds. */
 const FAINTEST = 1e-300;
 
 /** Known values times cells that a search for a conflict may visit. */
 const MOST_WORK = 2e8;
+
+/** Assignments that some evidence allows: the likeliest of them, and the max-marginals of every variable. */
+interface Allowed extends Assignment {
+  evidence: Evidence;
+  marginals: Float64Array[];
+}
 
 class Inference {
   private readonly model: Model;
@@ -93,7 +99,13 @@ class Inference {
   }
 
   /** What speaks for the target, what to ask next, and the likeliest states of all. */
-  study({ id, given, target, profiles }: Study): Studied {
+  study(asked: Study): Studied {
+    const likeliest = this.likeliest(asked.given, asked.assignments).map(({ states, logProbability }) => ({ states, logProbability }));
+    const nothing = { gains: [], entropy: 0, explanation: null };
+    return { id: asked.id, likeliest, ...(asked.target < 0 ? nothing : this.aimed(asked)) };
+  }
+
+  private aimed({ given, target, profiles }: Study): Omit<Studied, "id" | "likeliest"> {
     const known = given.filter(([edge]) => edge !== target);
     const { edges } = this.start;
     const now = this.believed(known);
@@ -111,7 +123,7 @@ class Inference {
       });
     });
     const entropy = -aim.reduce((sum, share) => sum + (share > 0 ? share * Math.log2(share) : 0), 0);
-    const found = { id, gains, entropy, explanation: this.explained(known, target, aim), ...this.likeliest(given) };
+    const found = { gains, entropy, explanation: this.explained(known, target, aim) };
     return profiles ? { ...found, profiles: this.profilesOf(target, aim.length) } : found;
   }
 
@@ -153,21 +165,60 @@ class Inference {
     return { state, probability: aim[state], prior, contributions, logOdds };
   }
 
-  /** The states that are likeliest together: by max-marginals; of several such assignments the first. */
-  private likeliest(given: Given): { assignment: number[]; logProbability: number } {
-    const evidence = evidenceOf(given);
-    for (;;) {
-      const messages = new Messages(this.model, evidence, true);
-      messages.run(this.beliefs);
-      const best = this.start.edges.map((edge) => messages.belief(edge));
-      const assignment = best.map((values) => values.indexOf(Math.max(...values)));
-      const logProbability = messages.logLikelihood(this.beliefs) + this.start.logScale;
-      if (logProbability === -Infinity) return { assignment: [], logProbability };
-      const tied = best.findIndex((values, at) => values.some((value, state) => state !== assignment[at] && value > values[assignment[at]] - 1e-9));
-      if (tied < 0) return { assignment, logProbability };
-      const old = evidence.get(this.start.edges[tied]);
-      evidence.set(this.start.edges[tied], best[tied].map((_, state) => (state === assignment[tied] ? (old?.[state] ?? 0) : -Infinity)));
+  /**
+   * The assignments of all variables that are likeliest together, the likeliest first (Yanover and Weiss, 2004). Those
+   * that are left are parted, each time where the next one differs from one that was found.
+   */
+  private likeliest(given: Given, count: number): Allowed[] {
+    const found: Allowed[] = [];
+    let next = count ? this.best(evidenceOf(given)) : null;
+    while (next) {
+      found.push(next);
+      if (found.length === count) break;
+      const ahead = found.map((one) => ({ one, ...runnerUp(one) })).reduce((best, one) => (one.value > best.value ? one : best));
+      if (ahead.value === -Infinity) break;
+      const { one, at, state } = ahead;
+      next = this.best(this.limited(one.evidence, at, (other) => other === state));
+      one.evidence = this.limited(one.evidence, at, (other) => other !== state);
+      one.marginals = this.maxMarginals(one.evidence);
     }
+    return found;
+  }
+
+  /** The likeliest assignment: by max-marginals; of several such assignments the first. */
+  private best(evidence: Evidence): Allowed | null {
+    const marginals = this.maxMarginals(evidence);
+    const peak = (values: Float64Array): number => values.indexOf(Math.max(...values));
+    let decided = marginals;
+    for (let fixed = evidence; ; ) {
+      const states = decided.map(peak);
+      const logProbability = decided[0][states[0]] + this.start.logScale;
+      if (logProbability === -Infinity) return null;
+      const tied = decided.findIndex((values, at) => values.some((value, state) => state !== states[at] && value > values[states[at]] - 1e-9));
+      if (tied < 0) return { evidence, marginals, states, logProbability };
+      fixed = this.limited(fixed, tied, (other) => other === states[tied]);
+      decided = this.maxMarginals(fixed);
+    }
+  }
+
+  /** By variable: for each state, the logarithm of the largest probability of all variables together. */
+  private maxMarginals(evidence: Evidence): Float64Array[] {
+    const messages = new Messages(this.model, evidence, true);
+    messages.run(this.beliefs);
+    const scale = messages.logLikelihood(this.beliefs);
+    return this.start.edges.map((edge) => {
+      const values = messages.belief(edge);
+      const most = Math.max(...values);
+      // Several roots are several parts of the network: the largest of each part is added.
+      return values.map((value) => (most === -Infinity ? most : value - most + scale));
+    });
+  }
+
+  /** Evidence that allows a variable, by its place in the document, only some of its states. */
+  private limited(evidence: Evidence, at: number, allowed: (state: number) => boolean): Evidence {
+    const edge = this.start.edges[at];
+    const old = evidence.get(edge) ?? new Float64Array(this.model.plan.cardinality[edge]);
+    return new Map(evidence).set(edge, old.map((weight, state) => (allowed(state) ? weight : -Infinity)));
   }
 
   /** Edges whose evidence is impossible together, and possible without any one of them: found by leaving out. */
@@ -184,6 +235,17 @@ class Inference {
     }
     return kept.map(([edge]) => edge);
   }
+}
+
+/** The likeliest of the assignments that are allowed but for the first: its value, and where it differs. */
+function runnerUp({ marginals, states }: Allowed): { at: number; state: number; value: number } {
+  const found = { at: -1, state: -1, value: -Infinity };
+  marginals.forEach((values, at) =>
+    values.forEach((value, state) => {
+      if (state !== states[at] && value > found.value) Object.assign(found, { at, state, value });
+    }),
+  );
+  return found;
 }
 
 /** The same arrays one after the other in memory: they travel to the page as one. */

@@ -38,6 +38,8 @@ from ..queries.sampling import draw_states
 from ..tables import frames
 from ..tables.encoded import EncodedTable
 from .causal import Interventions
+from .compact_kinds import compact_of_record
+from .compact_tables import CompactTable, TableFamily
 from .document import Document
 from .factored import FactoredModel, checked_variables, variables_of
 from .importance import SampledQueries
@@ -65,7 +67,8 @@ class BayesianNetwork(FactoredModel, Interventions, InformationQueries, SampledQ
         variables: every variable with its states, a number or a list of labels; or a list of `Variable`s.
         arcs: the parents of each variable that has some, as a mapping; or pairs (parent, child).
         tables: P(variable | parents) by name, one axis for each parent in their order and the last for the variable, or
-            with the axes of all parents in one. One that is not given is uniform until `learn` draws a random start.
+            with the axes of all parents in one; or a table given by few parameters, such as a `NoisyOr`. One that is
+            not given is uniform until `learn` draws a random start.
         frozen: the names of tables that are never learnt.
         ties: tables that are the same for several variables: a name for each group, by variable.
         supports: by name, which cells may be other than zero, in the shape of the table.
@@ -80,7 +83,7 @@ class BayesianNetwork(FactoredModel, Interventions, InformationQueries, SampledQ
         self,
         variables: Mapping[str, int | Iterable[Label]] | Iterable[Variable],
         arcs: Arcs = (),
-        tables: Mapping[str, ArrayLike] | None = None,
+        tables: Mapping[str, ArrayLike | CompactTable] | None = None,
         *,
         frozen: Collection[Name] = (),
         ties: Mapping[str, str] | None = None,
@@ -99,12 +102,17 @@ class BayesianNetwork(FactoredModel, Interventions, InformationQueries, SampledQ
                     raise unknown_name("variable", key, known)
         parts = []
         self._as_given: dict[str, np.ndarray] = {}
+        self._compact = {child: some for child, some in given.items() if isinstance(some, CompactTable)}
         for child in known:
             scope = (*parents[child], child)
+            learnt, tie = child not in frozen, groups.get(child)
+            if child in self._compact:
+                parts.append(_compact_part(known, scope, self._compact[child], masks.get(child), learnt, tie))
+                continue
             table, mask = (_shaped(known, scope, source.get(child)) for source in (given, masks))
             if table is not None:
                 self._as_given[child] = table
-            parts.append(ScopedTable(child, scope, table, child not in frozen, groups.get(child), mask))
+            parts.append(ScopedTable(child, scope, table, learnt, tie, mask))
         super().__init__(known, parts, name, properties)
 
     @classmethod
@@ -113,9 +121,15 @@ class BayesianNetwork(FactoredModel, Interventions, InformationQueries, SampledQ
         variables = variables_of(document)
         parents = {factor.scope[-1]: factor.scope[:-1] for factor in document.factors}
         # files round their numbers: rows that nearly sum to one are made to, and written as they were
-        tables = {factor.scope[-1]: normalised_rows(factor.values) for factor in document.factors}
+        tables: dict[str, Any] = {factor.scope[-1]: normalised_rows(factor.values) for factor in document.factors}
+        known = {variable.name: variable for variable in variables}
+        for child, record in document.compact.items():
+            family = TableFamily(tuple(known[name] for name in parents[child]), known[child])
+            tables[child] = compact_of_record(family, record)
         network = cls(variables, parents, tables, name=document.name, properties=document.properties)
         for factor in document.factors:
+            if factor.scope[-1] in document.compact:
+                continue
             given = network._as_given[factor.scope[-1]]
             network._as_given[factor.scope[-1]] = factor.values.reshape(given.shape)
         return network
@@ -169,9 +183,19 @@ class BayesianNetwork(FactoredModel, Interventions, InformationQueries, SampledQ
         row: np.ndarray = self.table(name)[0]
         return row
 
+    def compact_table(self, name: Name) -> CompactTable | None:
+        """The few parameters of a table as they are now, such as a `NoisyOr`; None for a table that is given whole."""
+        child = self.variable(name).name
+        given = self._compact.get(child)
+        return None if given is None else given.with_numbers(self._family(child), self.table(child))
+
+    def _family(self, child: str) -> TableFamily:
+        *parents, last = (self._variables[one] for one in self.scope(child))
+        return TableFamily(tuple(parents), last)
+
     @property
     def free_parameters(self) -> int:
-        """The number of free parameters: cells of tables, less one for every row."""
+        """The number of free parameters: cells of tables, less one for every row, or those of a compact table."""
         return free_parameters(self._spec)
 
     def score(
@@ -214,6 +238,13 @@ class BayesianNetwork(FactoredModel, Interventions, InformationQueries, SampledQ
         return "\n".join(map(visible, lines))
 
     _directed = True
+
+    def _compact_records(self) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        for child, some in self._compact.items():
+            record = some.written_record(self._family(child), self.table(child))
+            found |= {} if record is None else {child: record}
+        return found
 
     def _written(self) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
         """Return the tables exactly as they were given, unless they were learnt since."""
@@ -397,6 +428,24 @@ def causes_first(parents: Mapping[str, Sequence[str]]) -> list[str]:
         circle = [here, *reversed(path[path.index(here) :])]
         raise WiringError(f"The arcs form a cycle: {shortened(circle, 12).replace(', ', ' -> ')}.")
     return free
+
+
+def _compact_part(
+    known: Mapping[str, Variable], scope: tuple[str, ...], given: CompactTable, mask: Any, learn: bool, tie: str | None
+) -> ScopedTable:
+    """Return the part of a table given by few parameters; cells that its zeros exclude are outside its support."""
+    *parents, child = (known[name] for name in scope)
+    if mask is not None:
+        raise TableError(
+            f"The table of {child.name!r} is a {type(given).__name__}, which says itself what can be.",
+            value=child.name,
+            remedies="leave out its support",
+        )
+    family = TableFamily(tuple(parents), child)
+    table, form = given.table(family), given.form(family)
+    start = table if form is None else form.before_start()
+    support = None if start is None or start.all() else start > 0
+    return ScopedTable(child.name, scope, table, learn and form is not None, tie, support, form=form)
 
 
 def _shaped(known: Mapping[str, Variable], scope: Sequence[str], table: Any) -> np.ndarray | None:

@@ -194,9 +194,13 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         """Return the model as the content of a network file."""
         states = {name: tuple(str(label) for label in variable.labels) for name, variable in self._variables.items()}
         factors = tuple(WrittenTable(scope, values) for scope, values in self._written())
-        return Document(states, factors, self._directed, self.name, self.properties)
+        return Document(states, factors, self._directed, self.name, self.properties, self._compact_records())
 
     _directed = False
+
+    def _compact_records(self) -> dict[str, dict[str, Any]]:
+        """Return the few parameters that tables follow from, for files."""
+        return {}
 
     def _written(self) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
         """Return the variables and numbers of every table, one axis for each variable."""

@@ -21,15 +21,31 @@ from ..core.exceptions import WiringError, unknown_name
 from ..core.settings import Name
 from ..core.tree_centre import in_largest_tree, neighbours_of, tree_centre
 from ..core.variable import Variable
+from ..engines import device_column_pairs, gpu_is_there
 from ..graph.blocks import SISO, Block, Diverter, Source
 from ..graph.network import Network
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
-from .tree_learning import ColumnPairs, TreeTable, heaviest_forest, parents_from, penalty_rate, score_of_edges
+from .tree_learning import (
+    ColumnPairs,
+    PairsOfColumns,
+    TreeTable,
+    heaviest_forest,
+    parents_from,
+    penalty_rate,
+    score_of_edges,
+)
+from .tree_mixture import side_by_side
 
 COARSE = 32
 """A column with more levels is counted in this many bins of neighbouring levels while the tree is found."""
 
+
+MOST_VALUES, FEWEST_ROWS, DRAWN = 6e9, 10_000, 4
+"""Pairs of columns times rows that a tree is found from, at most, rows in any case, and part of the seed of a draw."""
+
+GPU_VALUES = 2e9
+"""Columns times columns times rows from which on pairs are counted on a GPU, if there is one."""
 
 LEVEL_COUNT = 0.5
 """Added to the counts of levels and of pairs of levels where learning starts."""
@@ -37,8 +53,8 @@ LEVEL_COUNT = 0.5
 BLUR = 0.1
 """The part of the column's own distribution in the start of each table from a hidden state to the column."""
 
-LEVELS_PER_ROW, LINK_ROWS = 8, 0.5
-"""Of the prior: levels of a column that make a row for each hidden state, and rows for each row of other tables."""
+LEVELS_PER_ROW, MOST_PRIOR_ROWS, LINK_ROWS = 8, 20, 0.5
+"""Of the prior: levels of a column that make a row for each hidden state, rows at most, and those of other tables."""
 
 UNEVENNESS = 1.0
 """Shape of the gamma distribution that cells between hidden variables are multiplied by; smaller is more uneven."""
@@ -55,12 +71,15 @@ def hidden_tree(
     weights: Any = None,
     seed: int = 0,
     name: str = "S",
+    engine: str = "auto",
+    device: str | None = None,
 ) -> Network:
     """Return a hidden Chow-Liu tree over the columns of a table, whose tables are still to be learnt.
 
     The tree is that of `chow_liu`: of the largest sum of mutual information between neighbours, each pair counted in
     the rows where both values are known. Columns of more than 32 levels are counted in 32 bins of neighbouring levels;
-    the network itself has all levels. The hidden variable of column "a" is called "S:a". The network is an ordinary
+    the network itself has all levels. Of a table in which that would be more than 6e9 values, some 10,000 rows or more
+    are drawn for it. The hidden variable of column "a" is called "S:a". The network is an ordinary
     one: `learn` it, ask it, draw it, save it; any column may be a class.
 
     Args:
@@ -77,8 +96,10 @@ def hidden_tree(
             lead from states of a tree to states of the same tree only, so the root tells which tree a row is of.
         states: of columns that have states no row has, or more of them than are taken for a category.
         weights: one weight per row.
-        seed: of the random part of where learning starts.
+        seed: of the random part of where learning starts, and of rows that are drawn.
         name: what the names of hidden variables begin with.
+        engine: with "torch" pairs of columns are counted on a device; "auto" does so for wide tables if there is a GPU.
+        device: "cuda" or "cpu"; unless given, a GPU if there is one.
 
     Learning starts near the Chow-Liu tree of the columns: each hidden state stands for an equal share of the rows in
     the order of the column's levels, and tables between hidden variables are those of the columns, made uneven at
@@ -92,16 +113,36 @@ def hidden_tree(
         raise unknown_name("column", top, names)
     sizes = [column.cardinality for column in columns]
     count = _states_of_hidden(hidden, names)
-    coarse = [min(size, COARSE) for size in sizes]
-    pairs = ColumnPairs(coarse, [(_coarse(evidence.codes, sizes), evidence.row_weights)])
+    some = _rows_for_tree(evidence, seed)
+    pairs = _pairs(_coarse(some.codes, sizes), some.row_weights, [min(size, COARSE) for size in sizes], engine, device)
     rate = penalty_rate(0.0 if penalty is None else penalty, evidence.weight)
-    edges = heaviest_forest(score_of_edges(pairs, rate))
+    edges = heaviest_forest(score_of_edges(pairs, rate * some.weight / evidence.weight))
     near = neighbours_of(edges, len(sizes))
     start = tree_centre(near, in_largest_tree(near)) if top is None else names.index(top)
     parents = parents_from(edges, len(sizes), start)
     parents = [start if parent < 0 and node != start else parent for node, parent in enumerate(parents)]
     starts = _starts(evidence, sizes, count, parents, np.random.default_rng(seed), trees)
     return _network(columns, parents, starts, trees, name)
+
+
+def _rows_for_tree(evidence: Evidence, seed: int) -> Evidence:
+    """The rows that the tree is found from: all of them, or some of a table that is long and wide."""
+    columns = evidence.codes.shape[1]
+    most = max(FEWEST_ROWS, int(MOST_VALUES / max(columns * (columns - 1) / 2, 1)))
+    if evidence.rows <= most:
+        return evidence
+    counted = np.flatnonzero(evidence.row_weights)
+    return evidence.take(np.sort(np.random.default_rng((seed, DRAWN)).permutation(counted)[:most]))
+
+
+def _pairs(
+    codes: np.ndarray, weights: np.ndarray, sizes: Sequence[int], engine: str, device: str | None
+) -> PairsOfColumns:
+    """All pairs of columns, counted on the processor or, if they are many and there is a GPU, there."""
+    if engine == "torch" or (engine == "auto" and codes.size * len(sizes) >= GPU_VALUES and gpu_is_there()):
+        found: PairsOfColumns = device_column_pairs(sizes, codes, weights, device)
+        return found
+    return ColumnPairs(sizes, [(codes, weights)])
 
 
 def _columns_and_rows(
@@ -155,6 +196,7 @@ def _starts(
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the initial tables of each column: P(column | hidden), and P(hidden | parent's hidden) or its prior."""
     codes, weights = evidence.codes, evidence.row_weights
+    pairs = ColumnPairs(sizes, [(codes, weights)])
     shares = []
     for column, (size, states) in enumerate(zip(sizes, hidden, strict=True)):
         known = codes[:, column] >= 0
@@ -172,23 +214,12 @@ def _starts(
             prior = np.tile(share.sum(axis=1), trees)
             out.append((emission, prior / prior.sum()))
             continue
-        both = _pair_counts(codes, weights, parent, column, sizes) + LEVEL_COUNT
+        both = pairs.counts(parent, column) + LEVEL_COUNT
         above = shares[parent] / shares[parent].sum(axis=1, keepdims=True)
         link = above @ (both / both.sum(axis=1, keepdims=True)) @ state.T
         uneven = [link * draw.standard_gamma(UNEVENNESS, link.shape) + 1e-6 for _ in range(trees)]
-        out.append((emission, _side_by_side([one / one.sum(axis=1, keepdims=True) for one in uneven])))
+        out.append((emission, side_by_side([one / one.sum(axis=1, keepdims=True) for one in uneven])))
     return out
-
-
-def _side_by_side(tables: Sequence[np.ndarray]) -> np.ndarray:
-    """Tables of several trees as one, that of each tree between its own states and zeros elsewhere."""
-    if len(tables) == 1:
-        return tables[0]
-    rows, columns = tables[0].shape
-    out = np.zeros((len(tables), rows, len(tables), columns))
-    for number, table in enumerate(tables):
-        out[number, :, number] = table
-    return out.reshape(len(tables) * rows, -1)
 
 
 def _shares(marginal: np.ndarray, states: int) -> np.ndarray:
@@ -198,14 +229,6 @@ def _shares(marginal: np.ndarray, states: int) -> np.ndarray:
     low, high = np.arange(states)[:, None] / states, np.arange(1, states + 1)[:, None] / states
     overlap: np.ndarray = np.clip(np.minimum(ends, high) - np.maximum(begins, low), 0, None)
     return overlap + 1e-9
-
-
-def _pair_counts(codes: np.ndarray, weights: np.ndarray, one: int, other: int, sizes: Sequence[int]) -> np.ndarray:
-    """How often the levels of two columns meet."""
-    known = (codes[:, one] >= 0) & (codes[:, other] >= 0)
-    cells = codes[known, one].astype(np.int64) * sizes[other] + codes[known, other]
-    counts = np.bincount(cells, weights[known], minlength=sizes[one] * sizes[other])
-    return counts.reshape(sizes[one], sizes[other])
 
 
 def _network(
@@ -237,9 +260,9 @@ def _network(
 def counts_of_prior(network: Network, evidence: Evidence, rows: float, trees: int) -> dict[str, np.ndarray]:
     """The smoothing of a hidden tree: how many rows its prior is worth, by table, as counts of cells.
 
-    Each hidden state has `rows` times levels / LEVELS_PER_ROW rows, which have the levels of the column as all rows of
-    the table have them; each row of a table between hidden variables `rows` times LINK_ROWS, spread evenly; and each
-    tree `rows` rows at its root, without which noise in small batches would let trees die out.
+    Each hidden state has `rows` times levels / LEVELS_PER_ROW rows (MOST_PRIOR_ROWS at most), which have the levels of
+    the column as all rows of the table have them; each row of a table between hidden variables `rows` times LINK_ROWS,
+    spread evenly; and each tree `rows` rows at its root, without which noise in small batches would let trees die out.
     """
     (root,) = network._spec.layout.prior_names
     states = network.variable(root).cardinality
@@ -255,5 +278,5 @@ def counts_of_prior(network: Network, evidence: Evidence, rows: float, trees: in
         codes = evidence.codes[:, evidence.columns.index(block.output.name)]
         counts = np.bincount(codes[codes >= 0].astype(np.int64), evidence.row_weights[codes >= 0], minlength=levels)
         shares = (counts + LEVEL_COUNT) / (counts + LEVEL_COUNT).sum()
-        out[block.output.name] = np.tile(rows * levels / LEVELS_PER_ROW * shares, (states, 1))
+        out[block.output.name] = np.tile(rows * min(levels / LEVELS_PER_ROW, MOST_PRIOR_ROWS) * shares, (states, 1))
     return out

@@ -18,6 +18,7 @@ import numpy as np
 
 from ..core.exceptions import Remedy, WiringError, shortened
 from ..core.variable import Variable
+from ..flow.table_forms import TableForm
 from ..graph.blocks import SISO, Block, Diverter, Factor, Source, same
 from .junction_tree import JunctionTree, junction_tree
 
@@ -42,12 +43,13 @@ class ScopedTable:
     tie: str | None = None
     support: np.ndarray | None = None
     conditional: bool = True
+    form: TableForm | None = None
 
 
 def alike_in_all_but_start(one: ScopedTable, other: ScopedTable) -> bool:
     """Return whether two tables differ in nothing but their initial numbers."""
     kept = ("name", "scope", "learn", "tie", "support", "conditional")
-    return all(same(getattr(one, name), getattr(other, name)) for name in kept)
+    return type(one.form) is type(other.form) and all(same(getattr(one, name), getattr(other, name)) for name in kept)
 
 
 def shape_of(variables: Mapping[str, Variable], scope: Sequence[str]) -> tuple[int, int]:
@@ -211,7 +213,7 @@ def factor_of(variables: Mapping[str, Variable], part: ScopedTable, fresh: Calla
     variable = Variable(fresh(title), shape[0] * shape[1])
     return Factor(
         variable, part.name, shape, part.table, part.learn, tie=part.tie, support=part.support,
-        sums_to_one=part.conditional,
+        sums_to_one=part.conditional, form=part.form,
     )  # fmt: skip
 
 

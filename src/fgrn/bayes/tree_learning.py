@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import log, prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -289,7 +289,18 @@ def arcs_of_tree(
     }
 
 
-def score_of_edges(pairs: ColumnPairs, rate: float, classes: int = 1) -> np.ndarray:
+class PairsOfColumns(Protocol):
+    """What a tree is found from: the mutual information of all pairs of columns."""
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """The levels of each column."""
+
+    def information(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mutual information of every pair, in nats, and the weight of the rows where both are known."""
+
+
+def score_of_edges(pairs: PairsOfColumns, rate: float, classes: int = 1) -> np.ndarray:
     """Return the score of each pair of columns: mutual information less the penalty for its parameters."""
     information, known = pairs.information()
     states = np.array(pairs.sizes) - 1
@@ -331,6 +342,11 @@ class ColumnPairs:
                     known[first, second] += weight
         gain, known = (np.triu(upper) + np.triu(upper, 1).T for upper in (gain, known))  # to the last bit the same
         return gain / np.where(known > 0, known, 1), known
+
+    def counts(self, one: int, other: int) -> np.ndarray:
+        """Return the weight of the rows with each pair of states of two columns, (states of one, of the other)."""
+        columns = slice(one, one + 1), slice(other, other + 1)
+        return sum((self._counted(codes, weights, *columns) for codes, weights in self.groups), start=np.zeros(()))
 
     def _tiles(self) -> Iterator[slice]:
         """Return ranges of consecutive columns with not too many states in total."""

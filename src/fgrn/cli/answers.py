@@ -131,18 +131,7 @@ class Answer:
                 f"shown is {shortened(found)} of the likeliest states of all {len(self.model.variables):,} variables "
                 f"together. Whatever the others are, another state may be likelier: {alone}."
             )
-        if self.as_json:
-            rows = [
-                {
-                    "labels": None if math.isinf(value) else {name: column[row] for name, column in found.items()},
-                    **_logarithm(value),
-                }
-                for row, value in enumerate(logs.tolist())
-            ]
-            common.as_json(rows[0] if self.rows is None else rows)
-        elif self.rows is not None or self.output:
-            self._write({**found, LOG: logs})
-        else:
+        if not self._assignments_written(found, logs):
             rest = float(logs[0]) - float(self._propagated([], parts=["likelihood"]).log_likelihood[0])
             what = "probability" if self._is_directed else "product"
             some = f" of all {counted(len(self.model.variables), 'variable')}, {hidden:,} not shown"
@@ -154,12 +143,8 @@ class Answer:
             rows_ = [[name, str(column[0]), mark] for (name, column), mark in zip(found.items(), given, strict=True)]
             say("\n" + common.aligned(["variable", "state", ""], rows_, left=3))
 
-    def map_states(self, names: Sequence[str]) -> None:
-        """Show the most probable states of some variables, whatever the others are."""
-        possible, evidence = self._answerable()
-        labels, logarithm = self.model.map(names, evidence)
-        found = {name: self._all_rows(possible, np.atleast_1d(labels[name]).tolist()) for name in names}
-        logs = np.array(self._all_rows(possible, np.atleast_1d(logarithm).tolist(), -math.inf))
+    def _assignments_written(self, found: Mapping[str, Any], logs: np.ndarray) -> bool:
+        """Write assignments and their log-probabilities as JSON or as a table; False if neither was asked for."""
         if self.as_json:
             rows = [
                 {
@@ -171,7 +156,15 @@ class Answer:
             common.as_json(rows[0] if self.rows is None else rows)
         elif self.rows is not None or self.output:
             self._write({**found, LOG: logs})
-        else:
+        return self.as_json or self.rows is not None or bool(self.output)
+
+    def map_states(self, names: Sequence[str]) -> None:
+        """Show the most probable states of some variables, whatever the others are."""
+        possible, evidence = self._answerable()
+        labels, logarithm = self.model.map(names, evidence)
+        found = {name: self._all_rows(possible, np.atleast_1d(labels[name]).tolist()) for name in names}
+        logs = np.array(self._all_rows(possible, np.atleast_1d(logarithm).tolist(), -math.inf))
+        if not self._assignments_written(found, logs):
             say(f"probability given the evidence: {plain(float(logs[0]))}")
             shown_rows = [[name, str(column[0])] for name, column in found.items()]
             say("\n" + common.aligned(["variable", "state"], shown_rows, left=2))

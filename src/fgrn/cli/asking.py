@@ -80,8 +80,7 @@ def predict(
 def _predict_sequences(estimator: Any, table: Any, output: str, proba: bool, keep: bool, as_json: bool) -> None:
     """Write the state of each row of sequences: the path of Viterbi, and how likely each state is."""
     known = model_rows.matching(estimator, table)
-    names = zip(("sequence", "time"), estimator.beside_, strict=True)
-    along = {key: table[name].to_pylist() for key, name in names if name in table.column_names}
+    along = _along(estimator, table)
     states, beliefs = estimator.predict(known, **along), estimator.predict_proba(known, **along)
     if as_json:
         labels = list(map(str, estimator.states_))
@@ -96,6 +95,31 @@ def _predict_sequences(estimator: Any, table: Any, output: str, proba: bool, kee
     with table_writer(output) as out:
         out.write({**columns, **new})
     common.confirm(output, table.num_rows)
+
+
+def _complete_sequences(estimator: Any, table: Any, output: str, proba: bool, draws: int | None, as_json: bool) -> None:
+    """Write a table of sequences with missing values imputed, given the whole sequence of each row."""
+    import pyarrow as pa
+
+    if draws is not None:
+        raise click.UsageError("--draws is for clusters; of sequences the likeliest values are imputed. Leave it out.")
+    known = model_rows.matching(estimator, table)
+    filled, sure = estimator.complete(known, return_proba=True, **_along(estimator, table))
+    columns = _replaced(table, filled, _words(table, known))
+    if as_json:
+        common.as_json([{"values": row} for row in pa.table(columns).to_pylist()])
+        return
+    if proba:
+        columns |= {_free(f"P({name})", columns): sure[:, k] for k, name in enumerate(known.column_names)}
+    with table_writer(output) as out:
+        out.write(columns)
+    common.confirm(output, table.num_rows)
+
+
+def _along(estimator: Any, table: Any) -> dict[str, list[Any]]:
+    """Return the sequence and the time of each row, where the table has their columns."""
+    names = zip(("sequence", "time"), estimator.beside_, strict=True)
+    return {key: table[name].to_pylist() for key, name in names if name in table.column_names}
 
 
 def _free(name: str, columns: Any) -> str:
@@ -139,7 +163,8 @@ def complete(
     common.check_other(output, {"DATA": data, "MODEL": model})
     estimator = common.estimator(model, unseen)
     if hasattr(estimator, "forecast"):
-        raise FgrnError(f"{model!r} is a HiddenMarkovModel, which imputes in Python: fgrn.load, complete.")
+        _complete_sequences(estimator, common.read_for(estimator, data, **options), output, proba, draws, as_json)
+        return
     if draws is not None:
         if proba:
             raise click.UsageError("--draws has no probabilities: leave out --proba, or leave out --draws.")
@@ -247,7 +272,7 @@ def _with_fractions(estimator: Any, source: Any) -> tuple[Collection[str], Colle
     for table in source:
         for name, column in zip(table.column_names, table.columns, strict=True):
             meant = estimator.schema_.get(name)
-            whole = meant is not None and meant.centers and pa.types.is_integer(column.type)
+            whole = meant is not None and (meant.centers or meant.continuous) and pa.types.is_integer(column.type)
             if whole and any(map(meant.is_missing, column.unique().to_pylist())):
                 found.add(name)
             if pa.types.is_string(column.type) and column.null_count < len(column):
@@ -412,12 +437,15 @@ def draw(
 
 def _draw_network(model: str, output: str, given: tuple[str, ...], as_json: bool) -> None:
     from .. import plots
+    from ..bayes.tree_mixture import TreeMixture
     from ..files.model_file import load
     from ..graph.blocks import Source
     from ..graph.network import Network
+    from ..page.estimator_view import fitted_network
 
     found: Any = load(model)
-    net = found if isinstance(found, Network) else found.network_
+    found = found.as_network() if isinstance(found, TreeMixture) else found
+    net = found if isinstance(found, Network) else fitted_network(found)
     evidence: dict[str, Any] = {}
     for text in given:
         evidence |= _evidence_of(found, *_parted(text))

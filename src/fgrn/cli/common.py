@@ -367,14 +367,17 @@ def weighted(table: Any, column: str | None) -> tuple[Any, np.ndarray | None]:
 
 def estimator(path: str, unseen: str | None = None) -> LatentEstimator:
     """Return the estimator of a model file; `unseen` replaces its own setting if given."""
+    from ..bayes.dynamic import DynamicBayesianNetwork
     from ..bayes.factored import FactoredModel
+    from ..bayes.influence import InfluenceDiagram
+    from ..bayes.tree_mixture import TreeMixture
     from ..files.model_file import load
     from ..graph.network import Network
 
     model = load(path)
-    if isinstance(model, FactoredModel):
+    if isinstance(model, (FactoredModel, InfluenceDiagram, DynamicBayesianNetwork)):
         raise FgrnError(f"{path!r} holds a network and not a model of a table. Ask it with `fgrn query`.")
-    if isinstance(model, Network):
+    if isinstance(model, (Network, TreeMixture)):
         raise FgrnError(
             f"{path!r} holds a network without a schema, so tables cannot be read for it. Learn one with `fgrn fit`, "
             "or use it from Python: fgrn.load."

@@ -96,6 +96,9 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 @click.option("--weights", metavar="COLUMN", help="The column with the weight of each row.")
 @click.option("--sequence", metavar="COLUMN", help="With --model hmm: the column that tells sequences apart.")
 @click.option("--time", metavar="COLUMN", help="With --model hmm: the column by which rows of a sequence are ordered.")
+@click.option("--continuous", metavar="COLUMN", multiple=True,
+              help="With --model clusters or hmm: a column of numbers that is normally distributed in a state, without "
+              "bins; may be repeated. 'auto' for all with many different numbers.")  # fmt: skip
 @common.schema
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For random starts.")
 @click.option("--checkpoint", metavar="FILE", help="Save the progress of learning in this file.")
@@ -115,7 +118,7 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 @common.json_option
 def fit(data: str, target: str | None, output: str, model: str | None, hidden: str | None, epochs: int | None,
         cycles: int, smoothing: float | None, starts: int | None, tolerance: float | None, test: float,
-        weights: str | None, sequence: str | None, time: str | None,
+        weights: str | None, sequence: str | None, time: str | None, continuous: tuple[str, ...],
         bins: int, max_levels: int, seed: int, checkpoint: str | None, every: int, resume: bool,
         unseen: str, streamed: bool, online: bool, batch: int | None, effective_size: float | None, dask: str | None,
         as_json: bool, **options: Any) -> None:  # fmt: skip
@@ -152,6 +155,8 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     along = common.those_given(sequence=sequence, time=time)
     if along and kind != "hmm":
         raise click.UsageError("--sequence and --time are for rows that follow each other: say --model hmm, too.")
+    if continuous and kind not in ("clusters", "hmm"):
+        raise click.UsageError("--continuous is for --model clusters or hmm; others put numbers into bins.")
     if kind == "hmm" and (online or streamed or dask or test or weights or cycles > 1 or is_many(data)):
         raise click.UsageError(
             "--model hmm learns from one table in memory: leave out --online, --stream, --dask, --test, --weights and "
@@ -166,6 +171,8 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     settings |= common.those_given(
         n_epochs=epochs, n_init=starts, tol=tolerance, smoothing=smoothing, effective_size=effective_size
     )
+    if continuous:
+        settings["continuous"] = "auto" if continuous == ("auto",) else list(continuous)
     if checkpoint is not None:
         settings["checkpoint"] = Checkpoint(checkpoint, every, resume)
     if options["missing"]:  # kept with the model, so that the next table is read in the same way

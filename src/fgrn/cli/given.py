@@ -14,6 +14,7 @@ from . import common
 
 if TYPE_CHECKING:
     from ..bayes.factored import FactoredModel
+    from ..bayes.influence import InfluenceDiagram
     from ..core.variable import Variable
 
 given_help = "Evidence: NAME=STATE; NAME=[W,W,...], a weight for each state; or NAME!=STATE. Repeatable."
@@ -73,7 +74,7 @@ def weights_of(variable: Variable, text: str) -> np.ndarray | None:
     return weights
 
 
-def known_of(model: FactoredModel, given: Sequence[str]) -> dict[str, Any]:
+def known_of(model: FactoredModel | InfluenceDiagram, given: Sequence[str]) -> dict[str, Any]:
     """Return the evidence of options --given by variable; several on one variable are multiplied."""
     states: dict[str, set[int]] = {}
     weights: dict[str, np.ndarray] = {}

@@ -18,6 +18,7 @@ from .wording import say, spoken
 if TYPE_CHECKING:
     from ..bayes.bayesian import BayesianNetwork
     from ..bayes.factored import FactoredModel
+    from ..bayes.influence import InfluenceDiagram
 
 
 def is_network(path: str) -> bool:
@@ -34,27 +35,41 @@ def _ending(path: str) -> str:
     return Path(path.removesuffix(".gz")).suffix.lower()
 
 
-def _loaded(path: str) -> FactoredModel | None:
+def _loaded(path: str) -> FactoredModel | InfluenceDiagram | None:
     from ..bayes.factored import FactoredModel
+    from ..bayes.influence import InfluenceDiagram
     from ..files.model_file import load
 
     model = load(path)
-    return model if isinstance(model, FactoredModel) else None
+    return model if isinstance(model, (FactoredModel, InfluenceDiagram)) else None
+
+
+def any_model_of(path: str, format: str | None = None, rescale: bool = False) -> FactoredModel | InfluenceDiagram:
+    """Return the network or influence diagram of a file; `rescale` divides each row of its tables by its sum."""
+    from .. import read
+
+    if not path.endswith(".fgrn"):
+        found: FactoredModel | InfluenceDiagram = read(path, format, rescale=rescale or RESCALE)
+        return found
+    model = _loaded(path)
+    if model is None:
+        raise FgrnError(
+            f"{path!r} is a model of a table, and a Bayesian network or factor graph is wanted. Ask it with "
+            "`fgrn predict`, `complete` or `explain`."
+        )
+    return model
 
 
 def model_of(path: str, format: str | None = None, rescale: bool = False) -> FactoredModel:
-    """Return the network of a file; `rescale` divides each row of its tables by its sum, whatever that is."""
-    from .. import read
+    """Return the network of a file; an error if it has decisions."""
+    from ..bayes.influence import InfluenceDiagram
 
-    if path.endswith(".fgrn"):
-        model = _loaded(path)
-        if model is None:
-            raise FgrnError(
-                f"{path!r} is a model of a table, and a Bayesian network or factor graph is wanted. Ask it with "
-                "`fgrn predict`, `complete` or `explain`."
-            )
-        return model
-    return read(path, format, rescale=rescale or RESCALE)
+    model = any_model_of(path, format, rescale)
+    if isinstance(model, InfluenceDiagram):
+        raise FgrnError(
+            f"{path!r} has decisions or utilities. Solve it with `fgrn solve`, draw it with `fgrn draw`, or convert it."
+        )
+    return model
 
 
 def format_option(name: str, which: str, known: tuple[str, ...]) -> Callable[[common.Command], common.Command]:
@@ -87,7 +102,7 @@ def convert(source: str, target: str, from_: str | None, to_: str | None, rescal
         raise click.UsageError(f"OUT is {target!r}: its format is told by the end of its name ({ends}), or by --to.")
     common.check_other(target, {"IN": source}, "OUT")
     if source.endswith(".fgrn"):
-        document = model_of(source).to_document()
+        document = any_model_of(source).to_document()
     else:
         document = read_document(source, from_, rescale=rescale or RESCALE)
     write_document(document, target, to_)
@@ -305,7 +320,7 @@ def query(
     elif voi:
         if rows is not None:
             raise click.UsageError("--voi is asked of one row: give it by --given, and leave out --evidence.")
-        answer.value_of_asking(model.variable(voi).name, _costs(model, costs), list(targets) or None)
+        answer.value_of_asking(model.variable(voi).name, costs_of(model, costs), list(targets) or None)
     elif joint:
         answer.joint(_names(model, joint))
     elif samples:
@@ -337,7 +352,7 @@ def _intervened(model: BayesianNetwork, set_to: tuple[str, ...]) -> BayesianNetw
     return model.do(states)
 
 
-def _costs(model: FactoredModel, costs: tuple[str, ...]) -> dict[str, float]:
+def costs_of(model: FactoredModel | InfluenceDiagram, costs: tuple[str, ...]) -> dict[str, float]:
     """Return the cost of each variable of NAME=NUMBER."""
     found = {}
     for text in costs:
@@ -363,10 +378,18 @@ def _names(model: FactoredModel, text: str) -> list[str]:
 def draw_graph(
     path: str, output: str, given: tuple[str, ...], as_json: bool, rescale: bool, method: str, **options: Any
 ) -> None:
-    """Draw the graph of a network with the distribution of each variable."""
+    """Draw the graph of a network with the distribution of each variable, or an influence diagram by its names."""
     from .. import plots
+    from ..bayes.influence import InfluenceDiagram
 
-    model = model_of(path, rescale=rescale)
+    model = any_model_of(path, rescale=rescale)
+    if isinstance(model, InfluenceDiagram):
+        if given:
+            raise click.UsageError("An influence diagram is drawn without evidence: leave out --given.")
+        plots.save(plots.graph(model), output)
+        if as_json:
+            common.as_json({"file": output})
+        return
     known = {name: [value] for name, value in known_of(model, given).items()}
     plots.save(plots.graph(model, known or None, method=method, **options), output)
     if as_json:

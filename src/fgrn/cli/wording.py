@@ -27,6 +27,7 @@ OPTIONS = {
     "format": "--format NAME",
     "from": "--from NAME",
     "header": "--no-header",
+    "continuous": "--continuous COLUMN",
     "hidden": "--hidden NUMBER",
     "max_parents": "--max-parents NUMBER",
     "max_levels": "--max-levels NUMBER",

@@ -14,7 +14,10 @@ BYTES_AT_ONCE = 2**22
 
 
 def digest(*things: object) -> str:
-    """A digest of arrays, dataclasses, mappings, sequences and plain values, in hexadecimal."""
+    """A digest of arrays, dataclasses, mappings, sequences and plain values, in hexadecimal.
+
+    A field of a dataclass that was `added` later, by its metadata, is left out if it is None: older digests stay valid.
+    """
     total = blake2b(digest_size=16)
     for thing in things:
         for part in _parts(thing):
@@ -30,7 +33,9 @@ def _parts(thing: object) -> Iterator[Any]:
         for first in range(0, len(lying), step):
             yield np.ascontiguousarray(lying[first : first + step]).reshape(-1).view(np.uint8).data
     elif is_dataclass(thing):
-        yield from _named({one.name: getattr(thing, one.name) for one in fields(thing) if one.init})
+        values = {one.name: getattr(thing, one.name) for one in fields(thing) if one.init}
+        added = {one.name for one in fields(thing) if "added" in one.metadata}  # later: digests were made without it
+        yield from _named({name: value for name, value in values.items() if value is not None or name not in added})
     elif isinstance(thing, Mapping):
         yield from _named(thing)
     elif isinstance(thing, (tuple, list)):

@@ -27,7 +27,7 @@ from .protocol import (
     Scanner,
     Vector,
 )
-from .registry import able, engine_names, get, gpu_is_there, installed_engines, register
+from .registry import able, device_column_pairs, engine_names, get, gpu_is_there, installed_engines, register
 from .row_blocks import blocks_of_rows, in_order, thread_count
 from .scans import LogScan, Scan, best_path, distribution, log_scan, log_sum, logarithm
 
@@ -52,6 +52,7 @@ __all__ = [
     "able",
     "best_path",
     "blocks_of_rows",
+    "device_column_pairs",
     "distribution",
     "engine_names",
     "get",

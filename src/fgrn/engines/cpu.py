@@ -101,6 +101,18 @@ class Cpu:
         """See `fgrn.engines.Engine`."""
         return BlockScanner(begins, states, threads, _scan_block)
 
+    def best_path(
+        self, prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `fgrn.engines.Engine`."""
+        rows, states = local.shape
+        path, weights, came = np.zeros(rows, dtype=np.int64), np.zeros(rows), np.empty(rows * states, dtype=np.int32)
+        tables = ChainTables(kernel_array(prior), kernel_array(table).ravel(), kernel_array(table.T).ravel())
+        sequences = ChainRows(kernel_array(local).ravel(), kernel_array(begins, np.bool_), weights)
+        work = np.empty(states), np.empty(states)
+        kernels.viterbi(rows, np.uint64(states), tables, sequences, came, *work, path)
+        return path, weights
+
 
 def _scan_block(
     prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray, weights: np.ndarray, out: Scan

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from . import kernels
-from .kernels.arguments import Packing
+from .kernels.arguments import FOLD, LEAF, PACK, PRIOR, UNKNOWN_LEAF, Packing
 
 if TYPE_CHECKING:
     from ..plan.plan import Plan, Program
@@ -139,8 +139,9 @@ def known_entries(
         entries: np.ndarray = np.empty(count * len(packs), dtype=kind)
         bounds[number, 0] = before
         found = int(pack(
-            codes, rows.start, count, np.array(packs, dtype=np.int64), np.array(leaves, dtype=np.int64),
-            np.empty((len(packs), BLOCK), dtype=np.int32), entries, bounds[number, 1:], np.uint64(before),
+            codes, np.uint64(rows.start), np.uint64(count), np.array(packs, dtype=np.int64),
+            np.array(leaves, dtype=np.int64), np.empty((len(packs), BLOCK), dtype=np.int32), entries,
+            bounds[number, 1:], np.uint64(before),
         ))  # fmt: skip
         before += found
         pieces.append(entries if found == len(entries) else entries[:found].copy())
@@ -213,14 +214,15 @@ def packed(plan: Plan, program: Program, regions: Sequence[Region], without: int
     base = 0 if without is None else padded(int(plan.diverter_size[0]))
     space = [int(plan.diverter_size[0])] if plan.diverters else [0]
     packing = Packing(
-        _records(packs, 8), _records(leaves, 4), _records(folds, 6), _records(unknown, 4), _records(sources, 5),
-        _records(priors, 5), np.array(space, dtype=np.uint64),
+        _records(packs, PACK), _records(leaves, LEAF), _records(folds, FOLD), _records(unknown, UNKNOWN_LEAF),
+        _records(sources, PRIOR), _records(priors, PRIOR), np.array(space, dtype=np.uint64),
     )  # fmt: skip
     return PackPlan(packing, columns, codes, folded, shifts, base)
 
 
-def _records(rows: Sequence[tuple[int, ...]], width: int) -> np.ndarray:
-    return np.array(rows, dtype=np.int64).reshape(-1, width).view(np.uint64)
+def _records(rows: Sequence[tuple[int, ...]], kind: np.dtype) -> np.ndarray:
+    """Return an array of records of unsigned integers; -1 becomes the largest."""
+    return np.array(rows, dtype=np.int64).reshape(-1, kind.itemsize // 8).view(kind).ravel()
 
 
 def _folds(sizes: tuple[int, ...], stride: int) -> tuple[list[tuple[int, ...]], list[int], int]:

@@ -67,8 +67,13 @@ class Vector(Protocol):
     def __rmul__(self, factor: float) -> Self:
         """Every cell times a number."""
 
-    def updated(self, parameters: Any, before: Any, smoothing: np.ndarray | None, learnt: np.ndarray) -> Self:
-        """Parameters from these counts and smoothing, as `fgrn.flow.parameters.updated` makes them."""
+    def updated(
+        self, parameters: Any, before: Any, smoothing: np.ndarray | None, learnt: np.ndarray, least: float
+    ) -> Self:
+        """Parameters from these counts and smoothing, as `fgrn.flow.parameters.updated` makes them.
+
+        A line whose total is below `least` has no counts.
+        """
 
     def sum_of_logarithms(self, weights: np.ndarray, learnt: np.ndarray) -> float:
         """Sum over learnt cells of weight * log(cell), where there is a weight."""
@@ -168,6 +173,14 @@ class Engine(Protocol):
         """Lay out rows for one of the programs; `threads` work on them, None for one per processor.
 
         Without weights every row counts once.
+        """
+
+    def best_path(
+        self, prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the most probable states of each sequence (Viterbi) and, at its first row, the log-weight of the path.
+
+        Prior, table and the messages of rows to their hidden variables are logarithms.
         """
 
     def scanner(self, begins: np.ndarray, states: int, threads: int | None = None) -> Scanner:

@@ -16,7 +16,7 @@ from .batched import Batched, batched_for
 from .protocol import BACKWARD, DIVERT, FORWARD, SOURCE, Buffers, RowCounts
 from .row_blocks import blocks_of_rows, put_together, sum_of_blocks
 from .scanners import BlockScanner, scan_in_logarithms
-from .scans import distribution, log_sum, logarithm
+from .scans import best_path, distribution, log_sum, logarithm
 from .tracing import Choice, traced
 
 if TYPE_CHECKING:
@@ -70,6 +70,12 @@ class Reference:
     ) -> Prepared:
         """See `fgrn.engines.Engine`; one thread is used, since more would not be faster."""
         return Prepared(self, plan, programs, program, evidence, weights)
+
+    def best_path(
+        self, prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `fgrn.engines.Engine`."""
+        return best_path(prior, table, local, begins)
 
     def scanner(self, begins: np.ndarray, states: int, threads: int | None = None) -> BlockScanner:
         """See `fgrn.engines.Engine`; row by row, in the log domain."""

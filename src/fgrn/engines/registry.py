@@ -8,7 +8,7 @@ What an engine does not do itself is delegated to the one it names as its fallba
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 from ..core.exceptions import FgrnError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from .protocol import Engine
 
 ABILITIES = ("scan", "tracing")
-"""What an engine may leave to another: scans along sequences (`Engine.scanner`), states of all variables at once."""
+"""What an engine may leave to another: scans along sequences (`scanner`, `best_path`), and choices of all variables."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,11 @@ def gpu_is_there() -> bool:
         return bool(import_module("fgrn.engines.device.library").has_gpu())
     except FgrnError:
         return False
+
+
+def device_column_pairs(sizes: Sequence[int], codes: np.ndarray, weights: np.ndarray, device: str | None) -> Any:
+    """All pairs of columns of a table, counted on a device; see `fgrn.engines.device.column_pairs`."""
+    return import_module("fgrn.engines.device.column_pairs").DeviceColumnPairs(sizes, codes, weights, device)
 
 
 def able(engine: Engine, ability: str) -> Engine:

@@ -9,19 +9,17 @@ from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn import exceptions as sklearn_exceptions
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from ..bayes.tree_mixture import TreeMixture
 from ..core.exceptions import (
-    ConvergenceWarning,
     ImpossibleEvidence,
     ImpossibleRowWarning,
     InterruptedWarning,
     LearningError,
     Remedy,
-    counted,
     warn,
 )
 from ..core.labels import Label
@@ -40,6 +38,7 @@ from ..tables.distinct_values import Distinct
 from ..tables.encoded import EncodedTable, Evidence, NamedStates
 from ..tables.frames import Coded
 from ..tables.schema import BINS, UNSEEN, Schema
+from ._convergence import warn_if_not_converged
 from ._streams import encoded_stream, online_batches
 from ._tables import Classes, Columns, TableEstimator, array_like, check_lengths, is_array
 
@@ -49,10 +48,6 @@ FEW_ROWS, MORE_BINS = 100, 10
 
 FAINTEST_STATE = 1e-9
 """A hidden state of smaller probability is none of a class."""
-
-
-class FitConvergenceWarning(ConvergenceWarning, sklearn_exceptions.ConvergenceWarning):  # type: ignore[misc]
-    """Learning did not converge within its epochs: a ConvergenceWarning of fgrn and of scikit-learn."""
 
 
 class LatentEstimator(TableEstimator):
@@ -119,7 +114,12 @@ class LatentEstimator(TableEstimator):
             max_levels=self.max_levels,
             weights=weights,
             keep_empty=True,
+            continuous=self._continuous_columns(),
         )
+
+    def _continuous_columns(self) -> list[str] | str:
+        """Return the columns whose numbers are taken as they are; "auto" for all that would have bins."""
+        return []
 
     def _bins(self, columns: Columns, weights: np.ndarray | None) -> int:
         """Return the number of bins of a column with many distinct numbers; for "auto" by the number of rows.
@@ -188,7 +188,7 @@ class LatentEstimator(TableEstimator):
         elif interruption:
             warn(self._interrupted(interruption), InterruptedWarning)
         else:
-            self._warn_if_not_converged()
+            warn_if_not_converged(self)
         return self
 
     def _stopped(self) -> bool:
@@ -209,26 +209,6 @@ class LatentEstimator(TableEstimator):
             remedy = Remedy("to go on from there, fit", python, checkpoint=path, resume=True)
         return InterruptedWarning(f"fit was interrupted {when}; the best model so far is kept.", remedies=remedy)
 
-    def _warn_if_not_converged(self) -> None:
-        """Warn if the epochs were used up before the tolerance was met; not if somebody asked to stop."""
-        history = self.history_
-        if not self.tol or history.converged or history.epochs < self.n_epochs or self._stopped():
-            return
-        span = min(3 if self.cycles == 1 else 1, history.epochs - 1)  # a round of accelerated EM, or an epoch
-        gained = (history.objective[-1] - history.objective[-1 - span]) / max(history.weight, 1e-300)
-        if span and gained <= self.tol:
-            return
-        told = f"the last {counted(span, 'epoch')} still gained {gained:.2g} per row, more than {self.tol:g}"
-        enough = max(10 * self.tol, float(f"{gained:.0e}")) if span else 10 * self.tol
-        warn(
-            f"{type(self).__name__} did not converge: {told if span else 'it had one epoch only'}.",
-            FitConvergenceWarning,
-            remedies=(
-                Remedy("allow more epochs", n_epochs=2 * self.n_epochs),
-                Remedy("if this is good enough, accept it", tol=float(f"{enough:g}")),
-            ),
-        )
-
     def _learnable(self, X: Any, sample_weight: Any, classes: Classes | None) -> Evidence:
         """Return the codes and weights of a table to learn from; sets the columns and classes of the model."""
         columns, weights, classes = self._taken(X, sample_weight, classes)
@@ -243,7 +223,8 @@ class LatentEstimator(TableEstimator):
         """Return the codes of rows and of their classes, with their weights, as one table."""
         states = self._observed()
         variables = NamedStates(tuple(states), tuple(map(tuple, states.values())))
-        return encode(variables, data if classes is None else {**data, self._class_name(): classes.coded}, weights)
+        rows = data if classes is None else {**data, self._class_name(): classes.coded}
+        return encode(variables, rows, weights, continuous=self.schema_.continuous)
 
     def _set_classes(self, classes: Classes) -> None:
         """Set the classes of the model from a table to learn from."""
@@ -364,12 +345,17 @@ class LatentEstimator(TableEstimator):
         """The network that predicts the class: the fitted one, unless its tables were refined for the class."""
         return getattr(self, "decision_network_", self.network_)
 
+    def _describing(self) -> Network | TreeMixture:
+        """The model that describes the rows: the fitted network, unless a mixture of trees was learnt near it."""
+        found: Network | TreeMixture = getattr(self, "mixture_", self.network_)
+        return found
+
     def _asked(
         self, data: Mapping[str, Coded], names: Sequence[str], way: str = "marginal", deciding: bool = False
     ) -> dict[str, np.ndarray]:
         """Return messages on some variables, (rows, states); in an impossible row all values count as missing."""
         ask: dict[str, Any] = {"keep": names, "parts": [way], "engine": self.engine}
-        network = self._deciding() if deciding else self.network_
+        network = self._deciding() if deciding else self._describing()
         try:
             found = network.propagate(data, **ask)
             return {name: getattr(found, way)(name) for name in names}
@@ -399,7 +385,7 @@ class LatentEstimator(TableEstimator):
             X: the table.
         """
         data = self._coded(X)
-        return self.network_.propagate(data, keep=[], engine=self.engine, impossible="mark").log_likelihood
+        return self._describing().propagate(data, keep=[], engine=self.engine, impossible="mark").log_likelihood
 
     def embed(self, X: Any) -> np.ndarray:
         """Return the embedding of each row: the backward messages of all hidden variables, side by side.
@@ -467,7 +453,7 @@ class LatentEstimator(TableEstimator):
         known = {
             key: value[0] if isinstance(value, list) and len(value) == 1 else value
             for key, value in one.items()
-            if key in self.schema_.states
+            if key in self.schema_.states or self.schema_[key].continuous
         }
         codes = self.schema_.codes({key: [value] for key, value in known.items()}, self.unseen)
         return self._deciding().explain(codes, name, state, values=known, engine=self.engine)

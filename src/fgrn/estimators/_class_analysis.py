@@ -9,24 +9,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Self
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import settings
-from ..core.exceptions import LearningError
+from ..core.exceptions import LearningError, Remedy
+from ..graph.network import Network
 from ..graph.relabelled import with_states_ordered
 from ..statistics.alignment import SolutionComparison, class_order
-from ..statistics.bootstrap import Bootstrap, BootstrapTest, bootstrap, bootstrap_test
+from ..statistics.bootstrap import Bootstrap, BootstrapTest, bootstrap, bootstrap_fit, bootstrap_test
 from ..statistics.fit import BivariateResiduals, GoodnessOfFit, bivariate_residuals, goodness_of_fit
+from ..statistics.groups import GroupComparison, compare_groups
 from ..statistics.latent_classes import LatentClasses, Patterns
-from ..statistics.report import LatentClassReport, latent_class_report
-from ..statistics.standard_errors import Design, StandardErrors, standard_errors
-from ..statistics.three_step import (
-    AssignedRows,
-    DistalOutcome,
-    MembershipRegression,
-    distal_outcome,
-    membership_regression,
-)
+from ..statistics.latent_profiles import LatentProfiles, ProfileErrors, ProfileRows, profile_errors
+from ..statistics.membership import MembershipRegression, three_step_regression, two_step_regression
+from ..statistics.one_step import one_step_regression
+from ..statistics.profile_report import LatentProfileReport, latent_profile_report
+from ..statistics.report import LatentClassReport, latent_class_report, with_classes_ordered
+from ..statistics.standard_errors import ErrorKind, StandardErrors, standard_errors
+from ..statistics.three_step import AssignedRows, DistalOutcome, distal_outcome
 from ..statistics.vuong import VuongTest, vuong_test
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
@@ -40,6 +41,34 @@ class ClassAnalysis(KeptRows):
     """The statistics of a latent class model."""
 
     _saved_report: LatentClassReport | None = None
+    constraints: Any = None
+
+    def _train(self, table: EncodedTable) -> None:
+        if self.constraints and self.n_hidden == "auto":
+            raise LearningError(
+                "name classes by their number, so that this must be a number.", setting="n_hidden", value="auto"
+            )
+        if self.schema_.continuous:
+            self._refuse_constraints("models with continuous columns")
+        super()._train(table)
+
+    def _options(self, what: str = "") -> dict[str, Any]:
+        return super()._options(what) | {"constraints": list(self.constraints or ())}
+
+    def _parameter_count(self, net: Network) -> int:
+        return net._free_parameters_under(self.constraints) if self.constraints else net.free_parameters
+
+    def _estimates(self) -> LatentClasses:
+        found = super()._estimates()
+        if not self.constraints:
+            return found
+        held, leader = self.network_._constrained_cells(self.constraints, found.names)
+        return replace(found, held=held, leader=leader)
+
+    def _refuse_constraints(self, what: str) -> None:
+        """Raise an error where constraints are not known of."""
+        if self.constraints:
+            raise LearningError(f"are not met by {what}.", setting="constraints", remedies="fit a model without them")
 
     def _fit_table(self, kind: str, table: EncodedTable, batch: bool = False) -> Self:
         super()._fit_table(kind, table, batch)
@@ -47,25 +76,29 @@ class ClassAnalysis(KeptRows):
         return self
 
     def _step(self, table: Evidence) -> Self:
+        self._refuse_constraints("learning in batches")
         self._saved_report = None
         return super()._step(table)
 
-    def report(self, X: Any = None, sample_weight: Any = None) -> LatentClassReport:
+    def report(self, X: Any = None, sample_weight: Any = None) -> LatentClassReport | LatentProfileReport:
         """All that is usually reported of a latent class analysis, with warnings: print it, or show it in a notebook.
 
         Class sizes, item-response probabilities with standard errors, log-likelihood, criteria, entropy, average
         posterior probabilities, tests of fit, how many starts found the best likelihood. `frames` has all of it as data
-        frames.
+        frames. With continuous columns it is a `LatentProfileReport`: with means and variances, without tests of fit.
 
         Args:
             X: the table it was fitted on; not needed right after `fit`, or of a model file that has a report.
             sample_weight: one weight per row of X.
         """
         check_is_fitted(self)
+        if self.schema_.continuous:
+            profiles = self._profiles(), self._profile_rows(X, sample_weight)
+            return latent_profile_report(*profiles, self.history_, self.network_.free_parameters)
         if X is None and sample_weight is None and self._kept is None and self._saved_report is not None:
             return self._saved_report
         model, rows = self._analysed(X, sample_weight)
-        return latent_class_report(model, rows, self.history_, self.network_.free_parameters)
+        return latent_class_report(model, rows, self.history_, self._parameter_count(self.network_))
 
     def standard_errors(
         self,
@@ -77,7 +110,7 @@ class ClassAnalysis(KeptRows):
         weights: str = "frequency",
         clusters: Any = None,
         strata: Any = None,
-    ) -> StandardErrors:
+    ) -> StandardErrors | ProfileErrors:
         """Standard errors and confidence intervals of class sizes and item-response probabilities.
 
         From second derivatives of the log-likelihood (with those of the smoothing), which are computed exactly. An
@@ -93,21 +126,20 @@ class ClassAnalysis(KeptRows):
             clusters: the cluster of each row of X, if rows were drawn in clusters: the errors are robust.
             strata: the stratum of each row of X.
         """
-        if weights not in ("frequency", "sampling"):
-            raise LearningError(
-                f"must be 'frequency' or 'sampling'. Got {weights!r} instead.", setting="weights", value=weights
-            )
         grouped = clusters is not None or strata is not None
+        if self.schema_.continuous and not grouped and weights == "frequency":
+            return profile_errors(self._profiles(), self._profile_rows(X, sample_weight), kind, level)
         if grouped and X is None:
             raise LearningError(
                 "Clusters and strata are of the rows of a table: give it, and its weights, as X and sample_weight."
             )
         model, rows = self._analysed(X, sample_weight, merge=not grouped)
-        sampling = weights == "sampling"
-        kind = "robust" if grouped or sampling else kind
-        return standard_errors(model, rows, kind, level, sampling, Design.of(len(rows.codes), clusters, strata))
+        how = ErrorKind.of(len(rows.codes), kind, weights, clusters, strata)
+        return standard_errors(model, rows, how, level)
 
-    def goodness_of_fit(self, X: Any = None, sample_weight: Any = None) -> GoodnessOfFit:
+    def goodness_of_fit(
+        self, X: Any = None, sample_weight: Any = None, *, n_bootstrap: int = 0, n_init: int | None = None
+    ) -> GoodnessOfFit:
         """Tests of fit to the table of all patterns of answers: likelihood ratio, Pearson, Cressie-Read.
 
         Rows with missing values are compared with rows that have the same items observed, which is stated.
@@ -115,8 +147,15 @@ class ClassAnalysis(KeptRows):
         Args:
             X: the table it was fitted on; not needed right after `fit`.
             sample_weight: one weight per row of X.
+            n_bootstrap: how many tables are drawn from the model for p-values that are right in sparse tables, too; 0
+                for those of the chi-square distribution.
+            n_init: starts for each of them, the first from the estimate; those of the model unless given.
         """
-        return goodness_of_fit(*self._analysed(X, sample_weight), self.network_.free_parameters)
+        model, rows = self._analysed(X, sample_weight)
+        count = self._parameter_count(self.network_)
+        if not n_bootstrap:
+            return goodness_of_fit(model, rows, count)
+        return bootstrap_fit(model, rows, self._refit(n_init), count, n_bootstrap, self._seed())
 
     def bivariate_residuals(self, X: Any = None, sample_weight: Any = None) -> BivariateResiduals:
         """How far each pair of items is associated beyond what the classes explain; `plots.residuals` draws it.
@@ -183,19 +222,53 @@ class ClassAnalysis(KeptRows):
         """
         model, rows = self._analysed(X, sample_weight)
         more = self._refit(n_init)(rows, model.n_classes + 1, self._seed())
-        extra = self._network(model.n_classes + 1).free_parameters - self.network_.free_parameters
+        extra = self._parameter_count(self._network(model.n_classes + 1)) - self._parameter_count(self.network_)
         return vuong_test(model, more, rows, extra)
 
-    def membership_regression(self, covariates: Any, X: Any = None, sample_weight: Any = None) -> MembershipRegression:
-        """Regress class membership on covariates: a multinomial logit, corrected for wrong assignments (three-step ML).
+    def membership_regression(
+        self,
+        covariates: Any,
+        X: Any = None,
+        sample_weight: Any = None,
+        *,
+        steps: int = 3,
+        kind: str = "observed",
+        weights: str = "frequency",
+        clusters: Any = None,
+        strata: Any = None,
+        n_init: int | None = None,
+    ) -> MembershipRegression:
+        """Regress class membership on covariates: a multinomial logit, in one step with the classes, in two or three.
+
+        One step estimates the classes anew, together with the coefficients (latent class regression); its result has
+        the item-response probabilities, memberships and criteria of that model. Two steps leave the item-response
+        probabilities as they are. Three steps use the class that each row is assigned to, corrected for wrong
+        assignments; its standard errors take the classes as they were found. This model is not changed.
 
         Args:
             covariates: a mapping of columns or a dataframe, a row for each row of X; words are compared with their
                 first level in the order of the alphabet. Rows with a missing covariate are left out.
             X: the table it was fitted on; not needed right after `fit`.
             sample_weight: one weight per row of X.
+            steps: 1, 2 or 3.
+            kind: of the standard errors: "observed" information or "robust" (sandwich).
+            weights: "frequency" or "sampling", as in `standard_errors`.
+            clusters: the cluster of each row: the errors are robust.
+            strata: the stratum of each row.
+            n_init: starts of one step, the first from the estimate; those of the model unless given.
         """
-        return membership_regression(AssignedRows.of(*self._analysed(X, sample_weight, merge=False)), covariates)
+        settings.choice("steps", steps, (1, 2, 3), LearningError)
+        model, rows = self._analysed(X, sample_weight, merge=False)
+        how = ErrorKind.of(len(rows.codes), kind, weights, clusters, strata)
+        if steps < 3:
+            self._refuse_constraints("one or two steps")
+        if steps == 1:
+            starts = self.n_init if n_init is None else n_init
+            settings.whole("n_init", starts, 1, LearningError)
+            return one_step_regression(model, rows, covariates, how, starts, self._seed())
+        if steps == 2:
+            return two_step_regression(model, rows, covariates, how)
+        return three_step_regression(AssignedRows.of(model, rows), covariates, how)
 
     def distal_outcome(self, outcome: Any, X: Any = None, sample_weight: Any = None) -> DistalOutcome:
         """The mean of an outcome in each class, corrected for wrong assignments (three-step BCH), and their test.
@@ -207,6 +280,34 @@ class ClassAnalysis(KeptRows):
         """
         return distal_outcome(AssignedRows.of(*self._analysed(X, sample_weight, merge=False)), outcome)
 
+    def compare_groups(
+        self,
+        groups: Any,
+        X: Any = None,
+        sample_weight: Any = None,
+        *,
+        items: Any = None,
+        n_init: int | None = None,
+    ) -> GroupComparison:
+        """Test whether groups of rows have the same item-response probabilities, and the same class sizes.
+
+        Likelihood-ratio tests of models with equal and with free probabilities in the groups: of all items at once, of
+        each item alone, and of the class sizes. This model is not changed.
+
+        Args:
+            groups: a value for each row of X, such as a country; rows where it is missing are left out.
+            X: the table it was fitted on; not needed right after `fit`.
+            sample_weight: one weight per row of X.
+            items: the columns that are tested alone; all unless given.
+            n_init: starts of the models, the first from the estimate; those of the model unless given.
+        """
+        self._refuse_constraints("groups")
+        starts = self.n_init if n_init is None else n_init
+        settings.whole("n_init", starts, 1, LearningError)
+        model, rows = self._analysed(X, sample_weight, merge=False)
+        tried = None if items is None else settings.one_or_more("items", items, LearningError)
+        return compare_groups(model, rows, groups, self._fit_from, tried, starts)
+
     def relabel(self, by: Any = "size") -> Self:
         """Put the classes in another order, the same in all that is asked afterwards.
 
@@ -214,6 +315,7 @@ class ClassAnalysis(KeptRows):
             by: "size", the largest first; a pair (column, level), the class that has the level most often first; or a
                 list of the present numbers of the classes in their new order.
         """
+        self._refuse_constraints("another order of the classes, which they number")
         model = self._estimates()
         order = class_order(model, by)
         self.network_ = with_states_ordered(self.network_, order)
@@ -223,7 +325,8 @@ class ClassAnalysis(KeptRows):
             for name, some in self.history_.not_estimated.items()
         }
         self.history_ = replace(self.history_, not_estimated=lost)
-        self._saved_report = None
+        if self._saved_report is not None:
+            self._saved_report = with_classes_ordered(self._saved_report, order, self.history_)
         return self
 
     def agreement(self, other: ClassAnalysis, X: Any = None, sample_weight: Any = None) -> SolutionComparison:
@@ -241,9 +344,32 @@ class ClassAnalysis(KeptRows):
         first, second = (one.posterior(rows.codes)[0].argmax(axis=1) for one in (model, theirs))
         return SolutionComparison.of(first, second, rows.weights, (model.n_classes, theirs.n_classes))
 
+    def _profiles(self) -> LatentProfiles:
+        """The estimates of a model with continuous columns."""
+        return LatentProfiles.of(self._estimates(), self.network_.moments, self.network_.leaves)
+
+    def _profile_rows(self, X: Any, sample_weight: Any) -> ProfileRows:
+        """The rows that a model with continuous columns is judged on: those of the fit unless given."""
+        rows = self._rows_of(X, sample_weight)
+        codes = Patterns.of(rows, self._estimates().names, merge=False).codes
+        return ProfileRows(codes, rows.numbers, np.array(rows.row_weights, dtype=np.float64))
+
     def _analysed(self, X: Any, sample_weight: Any, merge: bool = True) -> tuple[LatentClasses, Patterns]:
         """The estimates, and the rows they are judged on."""
+        if self.schema_.continuous:
+            raise LearningError(
+                "This analysis is of patterns of levels, and the model has continuous columns.",
+                column=self.schema_.continuous[0],
+                remedies=("use report", Remedy("put the numbers into bins", continuous=None)),
+            )
         model = self._estimates()
+        rows = self._rows_of(X, sample_weight)
+        if rows is self._kept and not merge:
+            return model, self._as_given(rows)
+        return model, Patterns.of(rows, model.names, merge)
+
+    def _rows_of(self, X: Any, sample_weight: Any) -> Evidence:
+        """The rows of a table; those of the fit if none is given."""
         if X is None and sample_weight is not None:
             raise LearningError(
                 "is of the rows of a table, and none is given; the rows of the fit have their own weights.",
@@ -252,22 +378,21 @@ class ClassAnalysis(KeptRows):
             )
         if X is not None:
             data = self._coded(X)
-            rows = self._encoded(data, self._weights(sample_weight, frames.row_count(data)))
-        elif self._kept is not None:
-            if not merge:
-                return model, self._as_given(self._kept)
-            rows = self._kept
-        else:
-            raise LearningError(
-                "The rows that this model was fitted on are not kept with it: they were too many, came in batches, or "
-                "the model is from a file.",
-                remedies="give the table as X",
-            )
-        return model, Patterns.of(rows, model.names, merge)
+            return self._encoded(data, self._weights(sample_weight, frames.row_count(data)))
+        if self._kept is not None:
+            return self._kept
+        raise LearningError(
+            "The rows that this model was fitted on are not kept with it: they were too many, came in batches, or "
+            "the model is from a file.",
+            remedies="give the table as X",
+        )
 
     def _report_to_save(self) -> LatentClassReport | None:
         """The report that goes into the model file; None if it would take long, or the rows are not there."""
-        if self._kept is None:
+        if self._kept is None or self.schema_.continuous:
             return self._saved_report
-        work = self._kept.rows * float(self.network_.free_parameters) ** 2
-        return self.report() if work <= MOST_SAVED_WORK else None
+        count = self._parameter_count(self.network_)
+        work = self._kept.rows * float(count) ** 2
+        if work > MOST_SAVED_WORK:
+            return None
+        return latent_class_report(*self._analysed(None, None), self.history_, count)

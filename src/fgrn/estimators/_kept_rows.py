@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from numbers import Number
+from operator import itemgetter
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..core import settings
 from ..core.arrays import numbers
 from ..core.exceptions import LearningError, Remedy
+from ..graph import structures
 from ..statistics.bootstrap import Refit, drawn_from_rows
 from ..statistics.imputation import MissingValues, drawn_values
 from ..statistics.latent_classes import LatentClasses, Patterns
@@ -71,6 +73,12 @@ class KeptRows(Choosing):
                 drawn with replacement from those that it was fitted on, or from X if they are not kept with the model.
         """
         settings.whole("m", m, 1, LearningError)
+        if self.schema_.continuous:
+            raise LearningError(
+                "Missing values are drawn from levels, and the model has continuous columns.",
+                column=self.schema_.continuous[0],
+                remedies=("use complete", Remedy("put the numbers into bins", continuous=None)),
+            )
         plain = frames.columns(X) if isinstance(X, dict) else {}
         columns, data, _ = self._completable(plain or X)
         model = self._estimates()
@@ -128,6 +136,24 @@ class KeptRows(Choosing):
             return replace(own, prior=net.prior(self._hidden_name()), tables=tables)
 
         return refit
+
+    def _fit_from(
+        self, start: LatentClasses, rows: Patterns, smoothing: Mapping[str, float], random: int
+    ) -> LatentClasses:
+        """Fit classes to rows of other columns, from given estimates and so many random starts; the best is kept."""
+        options = self._options() | {"checkpoint": None, "watch": None, "smoothing": smoothing}
+        states = dict(zip(start.names, start.levels, strict=True))
+        table, found = Evidence.of_codes(start.names, rows.codes, rows.weights), []
+        given = dict(zip(start.names, start.tables, strict=True)) | {"classes": start.prior}
+        for starts, tables in ((1, given), (random, None)):
+            if starts:
+                net = structures.lvm(
+                    states, start.n_classes, name="classes", tables=tables, learn_prior=start.learns_prior
+                )
+                history = net.learn(table, **(options | {"starts": starts}))
+                found.append((history.objective[-1], net))
+        best = max(found, key=itemgetter(0))[1]
+        return replace(start, prior=best.prior("classes"), tables=tuple(best.table(name) for name in start.names))
 
     def _estimates(self) -> LatentClasses:
         """The estimates as arrays."""

@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..core.exceptions import FgrnWarning, LearningError, Remedy, counted, warn
 from ..flow.em import History
+from ..flow.gaussian_leaves import GaussianLeaves
 from ..graph import structures
 from ..graph.network import Network
 from ..learning.criteria import HELD_OUT, Candidate, ClassSelection, Fit, Selection, select, sizes
@@ -40,9 +41,18 @@ class Choosing(LatentEstimator):
 
     selection_: Selection | ClassSelection
 
+    def _leaves_of(self, states: int) -> GaussianLeaves | None:
+        """Return the continuous columns of a network with so many hidden states, if there are any."""
+        return None
+
     def _network(self, n_hidden: int) -> Network:
         name = self._hidden_name()
-        return structures.lvm(self._observed(), hidden=n_hidden, name=name, learn_prior=self.learn_prior)
+        leaves = self._leaves_of(n_hidden)
+        return structures.lvm(self._observed(), hidden=n_hidden, name=name, learn_prior=self.learn_prior, leaves=leaves)
+
+    def _parameter_count(self, net: Network) -> int:
+        """The number of free parameters of a network of this estimator."""
+        return net.free_parameters
 
     def _train(self, table: EncodedTable) -> None:
         if self.n_hidden != "auto":
@@ -110,7 +120,7 @@ class Choosing(LatentEstimator):
             def judged() -> Candidate:
                 held = np.nan if kept is None else sum(map(score, _blocks(kept))) / kept.weight
                 whole = reduce(operator.add, map(fitted, _blocks(learnt)))
-                return Candidate.of(whole, net.free_parameters, held)
+                return Candidate.of(whole, self._parameter_count(net), held)
 
             return self._finished(judged)
 

@@ -16,7 +16,6 @@ from ..graph.class_family import ClassFamily
 from ..graph.network import Network
 from ..learning.class_rows import PartedRows
 from ..learning.class_search import Budget, ClassSearch, refined
-from ..learning.criteria import ClassSelection
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
 from ..tables.schema import BINS, MOST_LEVELS, Schema
@@ -55,7 +54,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
             "bic", "aic" or "held_out", which judge how well all columns are described.
         max_hidden: for n_hidden="auto": the largest number of states to try.
         max_seconds: after so many no other candidate is begun, whatever has been found until then. Unless given there
-            is a limit that does not depend on the clock, of about 6 s of CPU time.
+            is a limit that does not depend on the clock: about 2 s of CPU time for a few rows, 6 s for 10,000.
         n_bins: the number of bins of a column with many distinct numbers; "auto": 10, or 5 with fewer than 100 rows.
         max_levels: the maximum number of levels of a column of words or categories.
         missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
@@ -172,7 +171,8 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         family, size, penalties = search.families[0], (1 if self.n_hidden == "auto" else int(self.n_hidden)), []
         self.__dict__.pop("selection_", None)
         if search.tried:
-            self.selection_ = ClassSelection(tuple(search.tried))
+            search.calibrate()
+            self.selection_ = search.selection
             family, size, penalties = search.best_family, search.best.size, search.penalties(search.best)
             self._warn_if_at_the_edge(search)
         self.structure_ = family.structure
@@ -180,8 +180,8 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         self.n_hidden_ = self.network_.variable(self._hidden_name()).cardinality
         self.history_ = self._teach(self.network_, table)
         stopped = search.budget.stopped
-        if penalties and not stopped():
-            self.decision_network_ = refined(family, self.network_, here, penalties, stopped)
+        if (penalties or search.temperature != 1.0) and not stopped():
+            self.decision_network_ = refined(family, self.network_, here, penalties, search.temperature, stopped)
 
     def _search(self, table: Evidence) -> ClassSearch:
         """Return the search over candidates on a table, before its first trial."""
@@ -190,7 +190,8 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         # with a checkpoint it is chosen to the end, so that the same model goes on when it is resumed
         stopped = self._stopped if self.checkpoint is None else lambda: False
         families = [self._family(structure, rows, seed) for structure in self._structures()]
-        return ClassSearch(rows, families, Budget(self.max_seconds, stopped), ReadingProgress(self.verbose))
+        budget = Budget(self.max_seconds, stopped, rows.count)
+        return ClassSearch(rows, families, budget, ReadingProgress(self.verbose))
 
     def _family(self, structure: str, rows: PartedRows, seed: int) -> ClassFamily:
         """The networks of a structure."""
@@ -220,7 +221,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
                 "more than one class."
             )
         search.search(self._doubling() if patient else [int(size) for size in tried], patient)
-        return ClassSelection(tuple(search.tried))
+        return search.selection
 
     def _sizes(self) -> list[int]:
         """The sizes to be tried: those that double, or the one that is given."""

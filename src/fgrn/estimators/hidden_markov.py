@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self, cast
 
@@ -14,10 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 from ..core import settings
 from ..core.exceptions import LearningError, Remedy, TableWarning, unknown_name, warn
 from ..flow.em import History
+from ..flow.gaussian_leaves import GaussianLeaves
 from ..graph import structures
 from ..graph.chain import Chain
 from ..graph.network import Network
 from ..learning.criteria import HELD_OUT, Candidate, Fit, Selection, aic, bic, select, sizes
+from ..learning.encoding import table_of_source
 from ..queries.completion import impute
 from ..queries.forecasts import Forecast, stationary
 from ..queries.prototypes import Prototypes
@@ -26,10 +29,11 @@ from ..tables.encoded import EncodedTable, Evidence
 from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ..tables.time_order import TimeOrder
 from ._base import LatentEstimator
+from ._continuous import ContinuousColumns
 from ._tables import array_like, is_array
 
 
-class HiddenMarkovModel(DensityMixin, LatentEstimator):  # type: ignore[misc]
+class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
     """A hidden Markov model: a hidden state moves on from row to row, and explains the columns of each row.
 
     Rows may come in any order, and those of several sequences mixed: `sequence` tells which a row belongs to, and
@@ -43,11 +47,18 @@ class HiddenMarkovModel(DensityMixin, LatentEstimator):  # type: ignore[misc]
         n_init: random starts, of which the best is kept.
         tol: learning has converged when a round of accelerated EM (three epochs) gains no more log-likelihood per row.
         tables: where learning starts, so that labels keep their meaning: by the name of a column P(level | state), a
-            row for each state and its levels in the order of `schema_`. At random unless given.
-        step: the time between two rows, of dates in nanoseconds. Missing steps are inserted as rows without values;
-            "auto" finds the step in whole numbers and dates, None lets rows follow each other whatever the time.
+            row for each state and its levels in the order of `schema_`; of a continuous column its mean in each state.
+            At random unless given.
+        step: the time between two rows, of dates a timedelta (or nanoseconds). Missing steps are inserted as rows
+            without values; "auto" finds the step in whole numbers and dates, None lets rows follow each other whatever
+            the time.
         criterion: for n_hidden="auto": "bic", "aic" or "held_out", by sequences that are held out.
         max_hidden: for n_hidden="auto": the most states to try.
+        continuous: the columns of numbers that are normally distributed in each state: names, or numbers of the columns
+            of an array; "auto" for all columns with many distinct numbers. Unless given, these are put into bins.
+        covariance: the variances of continuous columns: "diagonal" for every state and column its own, "spherical" for
+            one in each state, "tied" for one of each column in all states. Within a state columns are independent. A
+            variance is at least a millionth of that of the whole column.
         n_bins: bins of a column with many different numbers.
         max_levels: the most levels of a column of words or categories.
         missing_values: a value that means "unknown", or a list of them, beside None and NaN.
@@ -66,6 +77,7 @@ class HiddenMarkovModel(DensityMixin, LatentEstimator):  # type: ignore[misc]
         initial_: P(state) of the first row of a sequence.
         transitions_: (states, states) P(state of the next row | state).
         prototypes_: for each state the distribution of every column.
+        continuous_: the names of the continuous columns; `means_` and `variances_` are theirs, (states, columns).
         selection_: what was tried, with n_hidden="auto".
     """
 
@@ -77,12 +89,14 @@ class HiddenMarkovModel(DensityMixin, LatentEstimator):  # type: ignore[misc]
         },
         "n_hidden": [Interval(Integral, 1, None, closed="left"), "array-like", StrOptions({"auto"})],
         "tables": [dict, None],
-        "step": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"}), None],
+        "step": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"}), timedelta, np.timedelta64, None],
         "criterion": [StrOptions({"bic", "aic", "held_out"})],
         "max_hidden": [Interval(Integral, 1, None, closed="left")],
+        **ContinuousColumns._continuous_constraints,
     }
 
     cycles = 1  # Baum and Welch
+    _is_given: np.ndarray  # of the steps to learn from: which the table has, and which were inserted
     effective_size = None
 
     def __init__(
@@ -97,6 +111,8 @@ class HiddenMarkovModel(DensityMixin, LatentEstimator):  # type: ignore[misc]
         step: Any = "auto",
         criterion: str = "bic",
         max_hidden: int = 16,
+        continuous: Any = None,
+        covariance: str = "diagonal",
         n_bins: int = BINS,
         max_levels: int = MOST_LEVELS,
         missing_values: Any = None,
@@ -116,6 +132,8 @@ class HiddenMarkovModel(DensityMixin, LatentEstimator):  # type: ignore[misc]
         self.step = step
         self.criterion = criterion
         self.max_hidden = max_hidden
+        self.continuous = continuous
+        self.covariance = covariance
         self.n_bins = n_bins
         self.max_levels = max_levels
         self.missing_values = missing_values
@@ -132,18 +150,23 @@ class HiddenMarkovModel(DensityMixin, LatentEstimator):  # type: ignore[misc]
         """Learn from a table of sequences.
 
         Args:
-            X: the table: any dataframe, a mapping of columns or an array; in any order if `time` is given.
+            X: the table: any dataframe, a mapping of columns or an array; in any order if `time` is given. Or a path, a
+                glob, a dataset of Arrow, batches of rows or a `Stream`: all of it is read into memory, since rows of a
+                sequence may be anywhere in it.
             y: not used.
             sequence: which sequence each row belongs to: the name of a column of X, or one value per row. All rows are
                 one sequence unless given.
             time: when each row was: the name of a column of X, or one value per row. Rows are in order unless given.
         """
         self._validate_params()
+        if frames.is_source(X):
+            X = table_of_source(X, self._missing_codes())
         with self._or_as_before():
             self.beside_ = tuple(one if isinstance(one, str) else None for one in (sequence, time))
             features, ids, times = self._parted(X, sequence, time)
             table = self._learnable(features, None, None)
             order = TimeOrder.of(table.rows, ids, times, self.step)
+            self._is_given = order.rows >= 0
             return self._fit_table(frames.kind_of(X), order.evidence(table))
 
     def _train(self, table: EncodedTable) -> None:
@@ -165,9 +188,28 @@ class HiddenMarkovModel(DensityMixin, LatentEstimator):  # type: ignore[misc]
 
     def _network(self, n_hidden: Any) -> Network:
         hidden = int(n_hidden) if isinstance(n_hidden, Integral) else list(n_hidden)
-        tables = None if self.tables is None else {name: np.asarray(one) for name, one in self.tables.items()}
+        names = self.schema_.continuous
+        tables = {name: np.asarray(one) for name, one in (self.tables or {}).items() if name not in names}
         name, column = self._hidden_name(), self._free("sequence")
-        return structures.hmm(self._observed(), hidden, name=name, sequence=column, tables=tables)
+        leaves = self._leaves_of(hidden if isinstance(hidden, int) else len(hidden))
+        return structures.hmm(self._observed(), hidden, name=name, sequence=column, tables=tables, leaves=leaves)
+
+    def _start_of_means(self, leaves: GaussianLeaves) -> tuple[tuple[float, ...], ...] | None:
+        """See `ContinuousColumns`: those in `tables`; columns that are not there start at their mean."""
+        given = {name: one for name, one in (self.tables or {}).items() if name in leaves.columns}
+        if not given:
+            return None
+        columns = []
+        for name, centre in zip(leaves.columns, leaves.centres, strict=True):
+            means = np.full(leaves.states, centre) if name not in given else np.asarray(given[name], dtype=np.float64)
+            if means.shape != (leaves.states,) or not np.isfinite(means).all():
+                raise LearningError(
+                    f"has for a continuous column a mean for each of the {leaves.states} states.",
+                    setting="tables",
+                    column=name,
+                )
+            columns.append(means)
+        return tuple(tuple(row) for row in np.stack(columns, axis=1).tolist())
 
     def compare(self, X: Any, sizes: Any, *, sequence: Any = None, time: Any = None) -> Selection:
         """Try several numbers of states on a table, without changing this model.
@@ -185,26 +227,31 @@ class HiddenMarkovModel(DensityMixin, LatentEstimator):  # type: ignore[misc]
         other.beside_ = (None, None)
         features, ids, times = other._parted(X, sequence, time)
         table = other._learnable(features, None, None)
-        rows = TimeOrder.of(table.rows, ids, times, self.step).evidence(table)
-        found: Selection = other._compare(rows, list(sizes), {}, patient=False)
+        order = TimeOrder.of(table.rows, ids, times, self.step)
+        other._is_given = order.rows >= 0
+        found: Selection = other._compare(order.evidence(table), list(sizes), {}, patient=False)
         return found
 
     def _compare(
         self, rows: Evidence, tried: Any, trained: dict[int, tuple[Network, History]], patient: bool
     ) -> Selection:
-        learnt, kept = rows, None
+        every, back = np.arange(rows.rows), np.zeros(0, dtype=np.intp)
         if self.criterion == "held_out":
-            learnt, kept = _split_sequences(rows)
+            every, back = _split_sequences(rows)
+        learnt = rows.take(every)
         name = self._hidden_name()
 
-        def judged(net: Network, table: Evidence) -> Fit:
-            found = net.propagate(table, keep=[name], parts=["marginal", "likelihood"], engine=self.engine)
-            return Fit.of(found.log_likelihood, found.marginal(name), table.row_weights)
+        def judged(net: Network, some: np.ndarray) -> Fit:
+            ask: dict[str, Any] = {"keep": [name], "parts": ["marginal", "likelihood"], "engine": self.engine}
+            found = net.propagate(rows.take(some), **ask)
+            given = self._is_given[some].astype(np.float64)  # a step that was inserted is no row
+            return Fit.of(found.log_likelihood, found.marginal(name), given)
 
         def fit(size: int) -> Candidate:
             net, _ = trained[size] = self._learnt(size, learnt)
-            held = np.nan if kept is None else judged(net, kept).log_likelihood / kept.rows
-            return Candidate.of(judged(net, learnt), net.free_parameters, held)
+            held = judged(net, back) if len(back) else None
+            mean = np.nan if held is None else held.log_likelihood / held.weight
+            return Candidate.of(judged(net, every), net.free_parameters, mean)
 
         return select(fit, tried, self.criterion, patient, self._stopped)
 
@@ -228,7 +275,7 @@ class HiddenMarkovModel(DensityMixin, LatentEstimator):  # type: ignore[misc]
                     f"the model was learnt with this column as {setting!r}, and the table does not have it: {taken}.",
                     TableWarning,
                     column=one,
-                    remedies=("add the column", Remedy("give one value per row", f"{setting}=...")),
+                    remedies=("add the column", Remedy("give one value per row", None, **{setting: ...})),
                 )
                 found.append(None)
             else:
@@ -295,7 +342,7 @@ class HiddenMarkovModel(DensityMixin, LatentEstimator):  # type: ignore[misc]
             found: np.ndarray = self.states_[likeliest]
             return found
         rows, order = self._ordered(X, sequence, time)
-        return order.restored(self._chain.decode(rows))
+        return order.restored(self._chain.decode(rows, engine=self.engine))
 
     def predict_proba(self, X: Any, *, sequence: Any = None, time: Any = None) -> np.ndarray:
         """How likely each state is in each row given the whole sequence, (rows, states), in the order of the table.
@@ -359,7 +406,9 @@ class HiddenMarkovModel(DensityMixin, LatentEstimator):  # type: ignore[misc]
         levels = {column: tuple(some) for column, some in self.schema_.states.items()}
         tables = {column: self.network_.table(column) for column in levels}
         labels = self.network_.variable(name).labels
-        return Forecast.of(order.names, found[order.ends], self.transitions_, int(steps), labels, tables, levels)
+        numbers = {one: self.network_.moments.of_column(k) for k, one in enumerate(self.schema_.continuous)}
+        last = found[order.ends]
+        return Forecast.of(order.names, last, self.transitions_, int(steps), labels, tables, levels, numbers)
 
     def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
         """One new sequence, in the kind of table the model was learnt from, and the state of each of its rows.
@@ -371,8 +420,12 @@ class HiddenMarkovModel(DensityMixin, LatentEstimator):  # type: ignore[misc]
         name = self._hidden_name()
         drawn = self.network_.sample(n_samples, seed=self._seed(), names=[*self.schema_.states, name])
         states = np.asarray(drawn.pop(name))
+        place = {label: number for number, label in enumerate(self.states_.tolist())}
+        numbers = self._drawn_numbers(np.array([place[one] for one in states.tolist()], dtype=np.intp))
         values = {
-            key: [column.value(v) for v in drawn[key].tolist()] if column.levels else [None] * n_samples
+            key: [column.value(v) for v in drawn[key].tolist()]
+            if column.levels
+            else numbers.get(key, [None] * n_samples)
             for key, column in self.schema_.items()
         }
         return outputs.table_like(self._kind, values), states
@@ -394,7 +447,9 @@ class HiddenMarkovModel(DensityMixin, LatentEstimator):  # type: ignore[misc]
             found = self.network_.propagate(rows, keep=names, parts=["marginal"], engine=self.engine)
             return {name: order.restored(found.marginal(name)) for name in names}
 
+        hidden = self._hidden_name()
         filled, sure = impute(columns, data, self.schema_, marginals)
+        filled, sure = self._with_numbers(filled, sure, columns, data, lambda: marginals([hidden])[hidden])
         plain = frames.columns(X) if isinstance(X, Mapping) else {}
         out = array_like(X, filled, self._names()) if is_array(X) else outputs.with_columns_replaced(X, plain, filled)
         return (out, sure) if return_proba else out
@@ -410,8 +465,8 @@ class HiddenMarkovModel(DensityMixin, LatentEstimator):  # type: ignore[misc]
         return self.predict_proba(X, sequence=sequence, time=time)
 
 
-def _split_sequences(rows: Evidence) -> tuple[Evidence, Evidence]:
-    """The sequences to learn from, and every fifth, which is held out."""
+def _split_sequences(rows: Evidence) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of sequences to learn from, and of every fifth, which is held out."""
     number = np.cumsum(rows.begins) - 1
     if number[-1] + 1 < HELD_OUT:
         raise LearningError(
@@ -419,4 +474,4 @@ def _split_sequences(rows: Evidence) -> tuple[Evidence, Evidence]:
             remedies=Remedy("choose another criterion", criterion="bic"),
         )
     back = number % HELD_OUT == HELD_OUT - 1
-    return rows.take(np.flatnonzero(~back)), rows.take(np.flatnonzero(back))
+    return np.flatnonzero(~back), np.flatnonzero(back)

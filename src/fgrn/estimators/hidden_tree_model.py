@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import DensityMixin
@@ -11,26 +12,35 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..bayes.hidden_trees import counts_of_prior, hidden_tree
+from ..bayes.mixture_learning import TREE_EPOCHS, mean_log_likelihood, tree_mixture
+from ..bayes.tree_defaults import FIRST_AND_LAST_STEP, MOST_EPOCHS, PATIENCE, TreeSizes, default_batch_size
+from ..bayes.tree_mixture import TreeMixture
+from ..core.exceptions import LearningError, Remedy
 from ..core.progress import LearningProgress
+from ..flow.em import History
 from ..graph.blocks import SISO
 from ..graph.network import Network
+from ..learning.validation import split_off
 from ..tables import frames, outputs
-from ..tables.encoded import EncodedTable
+from ..tables.encoded import EncodedTable, Evidence
 from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
 from .latent import LatentTransformer
 
-STATES_PER_LEVEL, FEWEST_STATES, MOST_STATES, ALL_STATES = 4, 8, 128, 64
-"""Unless given, hidden states for each level of a column, their bounds, and states of all trees."""
-
-ROWS_OF_A_STATE = 25
-"""Unless given, there are no more hidden states in all than one for so many rows."""
-
-BATCH_ROWS = (400, 2000)
-"""The fewest and the most rows of a batch, unless given."""
-
 FEWEST_KEPT_BACK = 20
 """Where a fraction of the rows is fewer than these, none are kept back."""
+
+
+@dataclass(frozen=True, eq=False)
+class _LearntTrees:
+    """What learning came to with some sizes; the score is that of the rows kept back."""
+
+    network: Network
+    history: History
+    mixture: TreeMixture | None
+    states: int
+    trees: int
+    score: float
 
 
 class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
@@ -40,18 +50,23 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
     Broeck, 2021). Learnt by mini-batch EM; some rows are kept back to tell when to stop.
 
     Args:
-        n_hidden: the states of each hidden variable in each tree, or "auto": four times the levels of a column in the
-            mean, from 8 to 128, and fewer in small tables.
-        n_trees: how many trees are mixed, or "auto": as many as have 64 states in all, and fewer in small tables. They
-            join the columns alike, and differ in their tables.
+        n_hidden: the states of each hidden variable in each tree, or "auto": by the levels of a column in the mean.
+        n_trees: how many trees are mixed, or "auto". They join the columns alike, and differ in their tables.
+        share_tables: whether the trees share the tables of columns, and have only those between hidden variables for
+            themselves: one tree is learnt first, and the others near it, see `tree_mixture`. "auto": where n_hidden is
+            64 or more, as for pixels.
+            Where all three are "auto" and n_hidden would be smaller, both are learnt, and that under which the rows
+            kept back are more probable is kept: trees that share nothing, of 4 states for each level, at least 8, and
+            64 states in all, with no more than one for 25 rows; and trees that share tables, of 16 states for each
+            level, from 8 to 128, with no more than one for 50 rows, one tree for 2,000 rows, from 4 to 16.
         n_epochs: the most epochs of EM.
-        batch_size: rows between two updates of the tables, or "auto": a 16th of the rows, from 400 to 2,000; None
+        batch_size: rows between two updates of the tables, or "auto": a 16th of the rows, from 400 to 1,000; None
             for all rows at once. In small batches chance lets one tree take the rows of all others.
         step: the part that a batch has in the counts that tables are made of: the first, and the last, to which it
             falls over all epochs.
         smoothing: the strength of the prior. At 1 each hidden state has a row more for every 8 levels of its column,
-            with the levels as they are in the whole table, and half a row more between hidden variables; each tree has
-            a row more.
+            20 at most, with the levels as they are in the whole table, and half a row more between hidden variables;
+            each tree has a row more.
         validation: the fraction of the rows that is kept back, a table of other rows, or None.
         patience: learning ends after so many epochs in which the rows kept back did not become more probable.
         penalty: what an edge of the tree must gain, see `hidden_tree`.
@@ -73,6 +88,8 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
 
     Attributes:
         network_: the Network; the hidden variable of column "a" is called "S:a".
+        mixture_: the TreeMixture that answers, where trees share the tables of columns; `network_` is then the tree
+            that was learnt first.
         schema_: what the columns mean.
         history_: what happened in learning; `history_.validation` has the rows kept back.
         n_hidden_: the states of each hidden variable in each tree.
@@ -85,6 +102,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         **LatentEstimator._parameter_constraints,
         "n_hidden": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "n_trees": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "share_tables": ["boolean", StrOptions({"auto"})],
         "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
         "step": [Interval(Real, 0, 1, closed="right"), tuple, list],
         "validation": [Interval(Real, 0, 1, closed="neither"), "array-like", None],
@@ -99,18 +117,21 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
     cycles, n_init, tol = 1, 1, 0.0
     n_hidden_: int
     n_trees_: int
+    mixture_: TreeMixture
+    _in_batches = False  # whether rows are seen once
 
     def __init__(
         self,
         n_hidden: int | str = "auto",
         *,
         n_trees: int | str = "auto",
-        n_epochs: int = 30,
+        share_tables: bool | str = "auto",
+        n_epochs: int = MOST_EPOCHS,
         batch_size: int | str | None = "auto",
-        step: Any = (0.55, 0.03),
+        step: Any = FIRST_AND_LAST_STEP,
         smoothing: float = 1.0,
         validation: Any = 0.1,
-        patience: int | None = 5,
+        patience: int | None = PATIENCE,
         penalty: float | str | None = None,
         n_bins: int = BINS,
         max_levels: int = MOST_LEVELS,
@@ -127,6 +148,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
     ) -> None:
         self.n_hidden = n_hidden
         self.n_trees = n_trees
+        self.share_tables = share_tables
         self.n_epochs = n_epochs
         self.batch_size = batch_size
         self.step = step
@@ -165,40 +187,81 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
 
     # Learning
 
-    def _train(self, table: EncodedTable) -> None:
-        rows, seed = table.here(), self._seed()
-        self.n_hidden_, self.n_trees_ = self._sizes(table.rows)
-        self.network_ = hidden_tree(
-            rows, self.n_hidden_, penalty=self.penalty, trees=self.n_trees_, states=self.schema_.states, seed=seed,
-            name=self._prefix(),
-        )  # fmt: skip
-        options = {**self._options(), "seed": seed, "smoothing": self._smoothing_of(table)}
-        with options["watch"]:
-            self.history_ = self.network_.learn(table, **options)
+    def _fit_table(self, kind: str, table: EncodedTable, batch: bool = False) -> Self:
+        self._in_batches = batch
+        return super()._fit_table(kind, table, batch)
 
-    def _sizes(self, rows: int) -> tuple[int, int]:
-        """The states of hidden variables in each tree, and the number of trees."""
-        levels = np.mean([len(levels) for levels in self.schema_.states.values()])
-        states, most = int(np.clip(STATES_PER_LEVEL * levels, FEWEST_STATES, MOST_STATES)), rows // ROWS_OF_A_STATE
-        states = max(1, min(states, most)) if self.n_hidden == "auto" else int(self.n_hidden)
-        trees = min(ALL_STATES, most) // states
-        return states, max(1, trees) if self.n_trees == "auto" else int(self.n_trees)
+    def _train(self, table: EncodedTable) -> None:
+        seed, rows = self._seed(), table.rows
+        table, kept_back = split_off(table, self._validation(), seed, lambda other: other)
+        found: list[_LearntTrees] = []
+        for sizes in self._sizes(rows, kept_back is not None):
+            if not found or not self._stopped():
+                found.append(self._learnt(sizes, table, kept_back, seed))
+        best = max(found, key=lambda one: one.score)
+        self.network_, self.history_ = best.network, best.history
+        self.n_hidden_, self.n_trees_ = best.states, best.trees
+        self.__dict__.pop("mixture_", None)
+        if best.mixture is not None:
+            self.mixture_ = best.mixture
+
+    def _learnt(self, sizes: TreeSizes, table: EncodedTable, kept_back: EncodedTable | None, seed: int) -> _LearntTrees:
+        """Learn one tree or several; and those that share its tables, if rows kept back are more probable then."""
+        trees = 1 if sizes.shared else sizes.trees
+        network = hidden_tree(
+            table.here(), sizes.states, penalty=self.penalty, trees=trees, states=self.schema_.states, seed=seed,
+            name=self._prefix(), engine=self.engine, device=self.device,
+        )  # fmt: skip
+        smoothing = counts_of_prior(network, table.here(), self.smoothing, trees) if self.smoothing else 0.0
+        options = {**self._options(), "seed": seed, "smoothing": smoothing, "validation": kept_back}
+        with options["watch"]:
+            history = network.learn(table, patience=None if kept_back is None else self.patience, **options)
+        score = -np.inf if kept_back is None else float(max(history.validation))
+        if not sizes.shared or sizes.trees == 1 or self._in_batches or self._stopped():
+            return _LearntTrees(network, history, None, sizes.states, trees, score)
+        with LearningProgress.of(self.verbose, TREE_EPOCHS, sizes.trees, "trees", self._stopped) as watch:
+            mixture = tree_mixture(
+                network, table, sizes.trees, validation=kept_back, seed=seed, watch=watch, engine=self.engine,
+                **self._where(),
+            )  # fmt: skip
+        if mixture.trees == 1:
+            return _LearntTrees(network, history, None, sizes.states, 1, score)
+        if kept_back is not None:
+            score = mean_log_likelihood(mixture, kept_back.here(), engine=self.engine, **self._where())
+        return _LearntTrees(network, history, mixture, sizes.states, mixture.trees, score)
+
+    def _step(self, table: Evidence) -> Self:
+        if hasattr(self, "mixture_"):
+            raise LearningError(
+                "Trees that share tables are learnt from all rows together, and not from batches that are seen once.",
+                remedies=Remedy("learn one tree", n_trees=1),
+            )
+        return super()._step(table)
+
+    def _sizes(self, rows: int, choice: bool) -> list[TreeSizes]:
+        """The sizes to try; `choice`: whether rows are kept back that tell which are better."""
+        levels = float(np.mean([len(levels) for levels in self.schema_.states.values()]))
+        states, trees, shared = (
+            None if given == "auto" else int(given) for given in (self.n_hidden, self.n_trees, self.share_tables)
+        )
+        return TreeSizes.to_try(levels, rows, states, trees, None if shared is None else bool(shared), choice)
+
+    def _validation(self) -> Any:
+        """The fraction of the rows to keep back, if it makes some; or other rows, encoded."""
+        if self.validation is None:
+            return None
+        if isinstance(self.validation, Real):
+            return None if float(self.validation) * self.n_rows_ < FEWEST_KEPT_BACK else float(self.validation)
+        return self._encoded(self._coded_for_learning(self.validation), None)
 
     def _options(self, what: str = "") -> dict[str, Any]:
         size = self.batch_size
         if size == "auto":
-            size = int(np.clip(self.n_rows_ // 16, *BATCH_ROWS))
-        validation = self.validation
-        if isinstance(validation, Real):
-            validation = None if float(validation) * self.n_rows_ < FEWEST_KEPT_BACK else float(validation)
-        elif validation is not None:
-            validation = self._encoded(self._coded_for_learning(validation), None)
+            size = default_batch_size(self.n_rows_)
         return {
             "epochs": self.n_epochs,
             "batch_size": size,
             "step": None if size is None else self.step,
-            "validation": validation,
-            "patience": None if validation is None else self.patience,
             "engine": self.engine,
             "checkpoint": self._journal,
             "watch": LearningProgress.of(self.verbose, self.n_epochs, 1, what, self._stopped),
@@ -213,9 +276,6 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
     def _coded_for_learning(self, X: Any) -> Any:
         """The codes of rows to keep back, by the columns of the rows to learn from."""
         return self.schema_.codes(self._columns(X, reset=False), self.unseen)
-
-    def _smoothing_of(self, table: EncodedTable) -> Any:
-        return counts_of_prior(self.network_, table.here(), self.smoothing, self.n_trees_) if self.smoothing else 0.0
 
     def _smoothing(self) -> Any:
         """For rows that come in batches: as many counts in each cell as at the beginning, in the mean."""
@@ -238,6 +298,17 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
 
     # What it knows
 
+    def embed(self, X: Any) -> np.ndarray:
+        """Return the embedding of each row: the backward message at the hidden variable of the root.
+
+        Args:
+            X: the table.
+        """
+        if not hasattr(self, "mixture_"):
+            return super().embed(X)
+        (root,) = self._hidden()
+        return self.mixture_.root_message(self._asked(self._coded(X), [root])[root])
+
     def transform(self, X: Any) -> np.ndarray:
         """Return the embedding of each row: the backward message at the hidden variable of the root.
 
@@ -259,7 +330,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         check_is_fitted(self)
         evidence = {} if given is None else self._coded(given)
         names = list(self.schema_.states)
-        drawn = self.network_.sample(n_samples, evidence or None, seed=self._seed(), names=names)
+        drawn = self._describing().sample(n_samples, evidence or None, seed=self._seed(), names=names)
         rows = n_samples * frames.row_count(evidence) if evidence else n_samples
         values = {
             name: [column.value(v) for v in drawn[name].tolist()] if column.levels else [None] * rows

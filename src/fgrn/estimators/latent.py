@@ -19,6 +19,7 @@ from ..tables import frames, outputs
 from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
 from ._class_analysis import ClassAnalysis
+from ._continuous import ContinuousColumns
 from ._state_count import Choosing
 
 
@@ -104,7 +105,7 @@ class ChoosingTransformer(Choosing, LatentTransformer):
         return self._compared(X, sizes, sample_weight)
 
 
-class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # type: ignore[misc]
+class LatentClassModel(DensityMixin, ContinuousColumns, ClassAnalysis, ChoosingTransformer):  # type: ignore[misc]
     """Latent class analysis: one hidden variable explains all columns; its states are the clusters.
 
     Args:
@@ -116,8 +117,14 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
         tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
             accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
         learn_prior: whether the prior of the hidden variable is learnt.
-            criterion: for n_hidden="auto": "bic", "aic", "caic", "sabic" or "held_out".
+        criterion: for n_hidden="auto": "bic", "aic", "caic", "sabic" or "held_out".
         max_hidden: for n_hidden="auto": the largest number of states to try.
+        continuous: the columns of numbers that are normally distributed in each state (latent profile analysis): names,
+            or numbers of the columns of an array; "auto" for all columns with many distinct numbers. Unless given,
+            such columns are put into bins.
+        covariance: the variances of continuous columns: "diagonal" for every state and column its own, "spherical" for
+            one in each state, "tied" for one of each column in all states. Within a state columns are independent. A
+            variance is at least a millionth of that of the whole column.
         n_bins: the number of bins of a column with many distinct numbers.
         max_levels: the maximum number of levels of a column of words or categories.
         missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
@@ -127,6 +134,9 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
             missing value with a warning, or "error".
         effective_size: for `partial_fit`: the largest weight of all earlier rows together, in rows, so that the model
             follows data that change with time; None for no limit.
+        constraints: item-response probabilities that are held or equal, a list of ("fixed", item, class, level, value),
+            ("zero", item, class, level), ("equal", item, item, ...) for items with the same probabilities in every
+            class, and ("equal", (item, class), (item, class), ...). Classes are numbered from 0, items are columns.
         engine: "auto", "cpu" or "reference".
         random_state: the seed or generator of the random starts.
         checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
@@ -140,8 +150,15 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
         weights_: the share of each state.
         prototypes_: for each state the distribution of every column (its class profile); a dict, with `shares` and
             `baseline`.
+        continuous_: the names of the continuous columns; `means_` and `variances_` are theirs, (states, columns).
         selection_: the numbers of states that were compared, with n_hidden="auto".
     """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ChoosingTransformer._parameter_constraints,
+        **ContinuousColumns._continuous_constraints,
+        "constraints": [list, tuple, None],
+    }
 
     def __init__(
         self,
@@ -155,12 +172,15 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
         learn_prior: bool = True,
         criterion: str = "bic",
         max_hidden: int = 64,
+        continuous: Any = None,
+        covariance: str = "diagonal",
         n_bins: int = BINS,
         max_levels: int = MOST_LEVELS,
         missing_values: Any = None,
         schema: Schema | None = None,
         unseen: str = "unknown",
         effective_size: float | None = None,
+        constraints: Any = None,
         engine: str = "auto",
         random_state: Any = None,
         checkpoint: Any = None,
@@ -172,9 +192,12 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
         self.smoothing = smoothing
         self.n_init = n_init
         self.tol = tol
+        self.constraints = constraints
         self.learn_prior = learn_prior
         self.criterion = criterion
         self.max_hidden = max_hidden
+        self.continuous = continuous
+        self.covariance = covariance
         self.n_bins = n_bins
         self.max_levels = max_levels
         self.missing_values = missing_values
@@ -248,7 +271,7 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
             sample_weight: one weight per row.
         """
         scores = self.score_samples(X)
-        return aic(float(self._weight_of(scores, sample_weight) @ scores), self.network_.free_parameters)
+        return aic(float(self._weight_of(scores, sample_weight) @ scores), self._parameter_count(self.network_))
 
     def bic(self, X: Any, sample_weight: Any = None) -> float:
         """Return the Bayesian information criterion (BIC) on a table; smaller is better.
@@ -259,7 +282,7 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
         """
         scores = self.score_samples(X)
         weights = self._weight_of(scores, sample_weight)
-        return bic(float(weights @ scores), self.network_.free_parameters, float(weights.sum()))
+        return bic(float(weights @ scores), self._parameter_count(self.network_), float(weights.sum()))
 
     def relative_entropy(self, X: Any, sample_weight: Any = None) -> float:
         """How clearly the rows of a table belong to one cluster: from 0, not at all, to 1.
@@ -288,8 +311,11 @@ class LatentClassModel(DensityMixin, ClassAnalysis, ChoosingTransformer):  # typ
         names = [*self.schema_.states, self._hidden_name()]
         drawn = self.network_.sample(n_samples, seed=self._seed(), names=names)
         clusters = drawn.pop(self._hidden_name())
+        numbers = self._drawn_numbers(np.asarray(clusters))
         values = {
-            name: [column.value(v) for v in drawn[name].tolist()] if column.levels else [None] * n_samples
+            name: [column.value(v) for v in drawn[name].tolist()]
+            if column.levels
+            else numbers.get(name, [None] * n_samples)
             for name, column in self.schema_.items()
         }
         return outputs.table_like(self._kind, values), clusters

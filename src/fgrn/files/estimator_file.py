@@ -8,16 +8,18 @@ checked against the network in the file.
 
 from __future__ import annotations
 
-from math import isfinite
+from math import exp, isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..bayes.tree_mixture import TreeMixture
 from ..core.exceptions import FgrnError
 from ..flow.em import History
 from ..graph.network import Network
 from ..learning.criteria import Candidate, ClassCandidate, ClassSelection, Selection
 from ..tables.schema import Schema
+from ..tables.time_order import as_nanoseconds
 from .container import Refused, short_repr, value_of
 from .report_record import report_record, restore_report
 
@@ -64,16 +66,22 @@ def estimator_record(estimator: LatentEstimator) -> dict[str, Any]:
     if hasattr(estimator, "selection_"):
         record["selection"] = {
             "criterion": estimator.selection_.criterion,
-            "candidates": [_to_json(one) for one in estimator.selection_.as_dicts()],
+            "candidates": [_to_json(_stored(one)) for one in estimator.selection_.as_dicts()],
         }
+        if isinstance(estimator.selection_, ClassSelection):
+            record["selection"]["dropped"] = estimator.selection_.dropped
+            record["selection"]["unfinished"] = list(estimator.selection_.unfinished)
+            record["selection"]["temperature"] = estimator.selection_.temperature
     report = estimator._report_to_save() if hasattr(estimator, "_report_to_save") else None
     if report is not None:
         record["report"] = report_record(report)
     return record
 
 
-def restore_estimator(document: dict[str, Any], network: Network) -> LatentEstimator:
-    """Return the estimator described in a document, with its network."""
+def restore_estimator(
+    document: dict[str, Any], network: Network, mixture: TreeMixture | None = None
+) -> LatentEstimator:
+    """Return the estimator described in a document, with its network, and its mixture of trees if there is one."""
     from .. import estimators
     from ..estimators._class_analysis import ClassAnalysis
     from ..estimators._class_labels import LatentClassifierBase
@@ -110,6 +118,8 @@ def restore_estimator(document: dict[str, Any], network: Network) -> LatentEstim
         estimator.structure_ = value_of(str, record, "structure", "its estimator")
     if "n_trees" in known:
         estimator.n_trees_ = value_of(int, record, "n_trees", "its estimator")
+        if mixture is not None:
+            estimator.mixture_ = mixture
     if isinstance(estimator, HiddenMarkovModel):
         estimator.beside_ = _sequence_columns(record)
     if isinstance(estimator, (Choosing, HiddenMarkovModel)) or "n_trees" in known:
@@ -120,7 +130,7 @@ def restore_estimator(document: dict[str, Any], network: Network) -> LatentEstim
     if "report" in record and isinstance(estimator, ClassAnalysis):
         parts = value_of(dict, record, "report", "its estimator")
         model = estimator._estimates()
-        estimator._saved_report = restore_report(parts, model, estimator.history_, network.free_parameters)
+        estimator._saved_report = restore_report(parts, model, estimator.history_, estimator._parameter_count(network))
     return estimator
 
 
@@ -133,7 +143,10 @@ def _check_against_network(estimator: LatentEstimator) -> None:
             raise Refused(f"the column {short_repr(name)} of its schema is not what its network knows.")
     variables = {variable.name: variable for variable in estimator.network_.variables}
     states = getattr(estimator, "n_hidden_", None)
-    states = None if states is None else states * getattr(estimator, "n_trees_", 1)
+    trees, mixture = getattr(estimator, "n_trees_", 1), getattr(estimator, "mixture_", None)
+    if mixture is not None and mixture.trees != trees:
+        raise Refused(f"its mixture is of {mixture.trees} trees, not {trees}.")
+    states = None if states is None else states * (trees if mixture is None else 1)
     for name in estimator._hidden():
         if name not in variables:
             raise Refused(f"its network has no hidden variable {short_repr(name)}.")
@@ -221,7 +234,24 @@ def _restore_class_selection(record: dict[str, Any]) -> ClassSelection:
         candidates.append(ClassCandidate(**parts))
     if not candidates:
         raise Refused("its selection is of no candidates.")
-    return ClassSelection(tuple(candidates))
+    record = {"dropped": 0, "unfinished": [], "temperature": 1.0, **record}
+    dropped = value_of(int, record, "dropped", "its selection")
+    unfinished = value_of(list, record, "unfinished", "its selection")
+    temperature = _float(record["temperature"])
+    if dropped < 0 or not all(isinstance(one, str) for one in unfinished) or not temperature > 0:
+        raise Refused("what was tried of its selection is not told in numbers and names.")
+    return ClassSelection(tuple(candidates), dropped=dropped, unfinished=tuple(unfinished), temperature=temperature)
+
+
+def _weight_by_bic(one: dict[str, Any]) -> float:
+    """The weight of the rows, by BIC = parameters * log(weight) - 2 log-likelihood."""
+    total, count = _float(one["bic"]) + 2 * _float(one["log_likelihood"]), _float(one["n_parameters"])
+    return exp(min(total / count, 700.0)) if count > 0 else 1.0
+
+
+def _stored(candidate: dict[str, Any]) -> dict[str, Any]:
+    """What is stored of a candidate: not what follows from the rest."""
+    return {name: value for name, value in candidate.items() if name not in ("caic", "sabic")}
 
 
 def _restore_selection(record: dict[str, Any]) -> Selection | ClassSelection:
@@ -231,6 +261,8 @@ def _restore_selection(record: dict[str, Any]) -> Selection | ClassSelection:
     fields = set(Candidate.__dataclass_fields__)
     candidates = []
     for one in value_of(list, record, "candidates", "its selection"):
+        if isinstance(one, dict) and fields - set(one) == {"weight"}:  # of an earlier version: bic = k log n - 2 log L
+            one = one | {"weight": _weight_by_bic(one)}
         if not isinstance(one, dict) or set(one) != fields:
             raise Refused(f"{short_repr(one)} is among what was tried.")
         sizes = tuple(_float(value) for value in value_of(list, one, "class_sizes", "its selection"))
@@ -246,7 +278,8 @@ def _restore_selection(record: dict[str, Any]) -> Selection | ClassSelection:
 
 
 def _to_json(value: Any) -> Any:
-    """Return a value as JSON values; infinity and NaN become {"float": text}."""
+    """Return a value as JSON values; infinity and NaN become {"float": text}, a timedelta its nanoseconds."""
+    value = as_nanoseconds(value)
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, dict):

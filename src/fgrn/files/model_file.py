@@ -10,6 +10,9 @@ extended.
     "table/<number>", "prior/<number>"     current tables and priors
     "start/<block>", "support/<block>"     tables, priors and supports as given by the user
     "online"                               expected counts per row, all tables and then all priors
+    "mixture/..."                          trees that share tables with the network, see `mixture_file`
+    "leaves"                               of continuous columns, if the document has "leaves", the means and then the
+                                           logarithms of the variances, (2, states, columns), in units of the columns
 
 `container` describes the bytes and the checks against malicious files. Here no array is created before the container
 has found it in the file.
@@ -21,32 +24,38 @@ import io
 import os
 import re
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
-from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._version import __version__
+from ..bayes.dynamic import DynamicBayesianNetwork
 from ..bayes.factored import FactoredModel
+from ..bayes.influence import InfluenceDiagram
+from ..bayes.tree_mixture import TreeMixture
 from ..core.exceptions import ModelFileError, Remedy
-from ..core.variable import Variable
 from ..core.whole_file import reason_of, write_whole
+from ..flow.gaussian_leaves import GaussianLeaves
 from ..flow.online import Online
 from ..flow.parameters import Parameters
-from ..graph.blocks import PRODUCT_SPACE_LIMIT, SISO, Block, Diverter, Factor, Source
+from ..graph.blocks import Block
 from ..graph.chain import Chain
 from ..graph.network import Network
 from ..graph.supervisor import layout_of
 from ..graph.wiring import Wiring
 from . import factored_file
+from .block_records import bare_block, encode_block, request_given, with_given
 from .container import Container, Readable, Refused, container_bytes, open_regular_file, short_repr, value_of
 from .estimator_file import estimator_record, restore_estimator
-from .records import NEWER, check_distributions, list_of_records, read_variables, refusing_invalid_models, states_of
+from .leaves_record import LEAVES, check_leaves, leaves_record, read_leaves
+from .mixture_file import mixture_parts, read_mixture, request_mixture
+from .records import check_distributions, list_of_records, read_variables, refusing_invalid_models, states_of
 
 if TYPE_CHECKING:
     from ..estimators._base import LatentEstimator
+
+    Saved = Network | TreeMixture | FactoredModel | InfluenceDiagram | DynamicBayesianNetwork | LatentEstimator
 
 FORMAT_VERSION = 1
 """Version of the model format; raised when older code would misread a file, not for keys it may ignore."""
@@ -60,7 +69,7 @@ DECIDING = "its tables that were refined for the class"
 HEAD = {"version": FORMAT_VERSION, "fgrn": __version__}
 
 
-def save(model: Network | FactoredModel | LatentEstimator, path: str | os.PathLike[str]) -> None:
+def save(model: Saved, path: str | os.PathLike[str]) -> None:
     """Write a network of any kind or a fitted estimator to a model file, completely or not at all.
 
     The bytes are read back and compared before anything is written, so what is saved can be loaded. An older file stays
@@ -84,28 +93,37 @@ def save(model: Network | FactoredModel | LatentEstimator, path: str | os.PathLi
         ) from error
 
 
-def _model_bytes(model: Network | FactoredModel | LatentEstimator) -> bytes:
+def _model_bytes(model: Saved) -> bytes:
     """Return the bytes of the model file of a network or an estimator."""
     if isinstance(model, FactoredModel):
         return container_bytes(*factored_file.encode_factored(model, HEAD))
+    if isinstance(model, InfluenceDiagram):
+        return container_bytes(*factored_file.encode_influence(model, HEAD))
+    if isinstance(model, DynamicBayesianNetwork):
+        return container_bytes(*factored_file.encode_dynamic(model, HEAD))
     if isinstance(model, Network):
         return _network_bytes(model, {})
-    decision = getattr(model, "decision_network_", None)
-    if decision is None:
-        return _network_bytes(model.network_, {"estimator": estimator_record(model)})
-    beside = {"estimator": estimator_record(model), "decision": {"tensor": "decision"}}
-    return _network_bytes(model.network_, beside, {"decision": decision._parameters.values})
+    if isinstance(model, TreeMixture):
+        return _network_bytes(model.network, *mixture_parts(model))
+    beside: dict[str, Any] = {"estimator": estimator_record(model)}
+    arrays: dict[str, np.ndarray] = {}
+    if hasattr(model, "decision_network_"):
+        beside["decision"], arrays["decision"] = {"tensor": "decision"}, model.decision_network_._parameters.values
+    if hasattr(model, "mixture_"):
+        entry, tensors = mixture_parts(model.mixture_)
+        beside, arrays = beside | entry, arrays | tensors
+    return _network_bytes(model.network_, beside, arrays)
 
 
-def _read_model(file: Readable) -> Network | FactoredModel | LatentEstimator:
+def _read_model(file: Readable) -> Saved:
     """Return the network or estimator in an open model file."""
     container = Container(file, _check_model_version)
     if "model" in container.document:
         return factored_file.decode_factored(container)
-    network, decision = _decode_network(container)
+    network, decision, mixture = _decode_network(container)
     if "estimator" not in container.document:
-        return network
-    estimator = restore_estimator(container.document, network)
+        return network if mixture is None else mixture
+    estimator = restore_estimator(container.document, network, mixture)
     if decision is not None:
         estimator.decision_network_ = decision
     return estimator
@@ -113,7 +131,7 @@ def _read_model(file: Readable) -> Network | FactoredModel | LatentEstimator:
 
 def _is_equal(again: Any, model: Any) -> bool:
     """Return whether a model that was read back equals the one to be saved."""
-    if isinstance(model, FactoredModel):
+    if isinstance(model, (FactoredModel, InfluenceDiagram, DynamicBayesianNetwork, TreeMixture)):
         return bool(again == model)
     if isinstance(model, Network):
         return bool(again == model and again.online_state == model.online_state)
@@ -121,12 +139,13 @@ def _is_equal(again: Any, model: Any) -> bool:
     return (
         _is_equal(again.network_, model.network_)
         and _is_equal(*deciding)
+        and getattr(again, "mixture_", None) == getattr(model, "mixture_", None)
         and estimator_record(again) == estimator_record(model)
     )
 
 
-def load(path: str | os.PathLike[str]) -> Network | FactoredModel | LatentEstimator:
-    """Return the network or estimator in a model file, equal bit for bit to the one that was saved."""
+def load(path: str | os.PathLike[str]) -> Saved:
+    """Return the network, mixture or estimator in a model file, equal bit for bit to the one that was saved."""
     place = Path(path)
     failed = f"The model file {str(place)!r} cannot be read"
     try:
@@ -179,7 +198,7 @@ def network_parts(network: Network, parameters: Parameters) -> tuple[dict[str, A
     document: dict[str, Any] = {
         **HEAD,
         "variables": [{"name": variable.name, "states": states_of(variable)} for variable in network.variables],
-        "blocks": [_encode_block(block, number, tensors) for number, block in enumerate(network.blocks)],
+        "blocks": [encode_block(block, number, tensors) for number, block in enumerate(network.blocks)],
         "tables": [
             current(f"table/{n}", layout.table(parameters.values, n), names, n in parameters.undrawn_tables)
             for n, names in enumerate(layout.table_names)
@@ -189,6 +208,9 @@ def network_parts(network: Network, parameters: Parameters) -> tuple[dict[str, A
             for n, name in enumerate(layout.prior_names)
         ],
     }
+    if network.leaves is not None:
+        document["leaves"] = leaves_record(network.leaves)
+        tensors["leaves"] = parameters.values[layout.size :].reshape(2, *network.leaves.shape)
     if isinstance(network, Chain):
         document["chain"] = {"link": list(network.link), "sequence": network.sequence}
     if network.trained:
@@ -196,60 +218,22 @@ def network_parts(network: Network, parameters: Parameters) -> tuple[dict[str, A
     return document, tensors
 
 
-def _encode_block(block: Block, number: int, tensors: dict[str, np.ndarray]) -> dict[str, object]:
-    """Return the record of a block, and add the tensors given by the user to `tensors`."""
-    if isinstance(block, Diverter):
-        return _encode_diverter(block)
-    record: dict[str, object]
-    if isinstance(block, Factor):
-        if not block.sums_to_one:
-            raise Refused("it is a Markov network.", "Save the model it was made from, or write that with fgrn.write.")
-        record = {"kind": "factor", "variable": block.variable.name, "name": block.name, "shape": list(block.shape)}
-        record |= {} if block.tie is None else {"tie": block.tie}
-        given = {"start": block.table, "support": block.support}
-    elif isinstance(block, Source):
-        record = {"kind": "source", "variable": block.variable.name}
-        given = {"start": block.prior}
-    else:
-        record = {"kind": "siso", "input": block.input.name, "output": block.output.name}
-        record |= {} if block.tie is None else {"tie": block.tie}
-        given = {"start": block.table, "support": block.support}
-    record |= {} if block.learn else {"learn": False}
-    for key, array in given.items():
-        if array is not None:
-            record[key] = f"{key}/{number}"
-            tensors[f"{key}/{number}"] = array
-    return record
-
-
-def _encode_diverter(block: Diverter) -> dict[str, object]:
-    """Return the record of a Diverter; what its product space is made of is there only if that is not its inputs."""
-    inputs, outputs = ([one.name for one in side] for side in (block.inputs, block.outputs))
-    record: dict[str, object] = {"kind": "diverter", "inputs": inputs, "outputs": outputs}
-    parts = [name for name, _ in block.space]
-    if parts != inputs:
-        record["space"] = [[name, size] for name, size in block.space]
-        carried = zip([*inputs, *outputs], block.legs, strict=True)
-        record["legs"] = {name: [parts[axis] for axis in axes] for name, axes in carried if axes is not None}
-    return record
-
-
 # From bytes to a network
 
 
-def _decode_network(container: Container) -> tuple[Network, Network | None]:
-    """Return the network in a file, and the one whose tables were refined for the class, if there is one.
+def _decode_network(container: Container) -> tuple[Network, Network | None, TreeMixture | None]:
+    """Return the network in a file, the one whose tables were refined for the class, and the mixture, if there are any.
 
     The document, then the wiring, then the numbers are checked.
     """
     document = container.document
     variables = read_variables(document)
     records = list_of_records(document, "blocks")
-    blocks = [_bare_block(record, variables) for record in records]
+    blocks = [bare_block(record, variables) for record in records]
     with refusing_invalid_models():
         layout = layout_of(Wiring(tuple(blocks)).blocks)
     for block, record in zip(blocks, records, strict=True):
-        _request_given(container, block, record)
+        request_given(container, block, record)
     shapes = [(size,) for size in layout.prior_sizes]
     tables, undrawn_tables = _request_current(container, "tables", layout.table_names, layout.table_shapes)
     priors, undrawn_priors = _request_current(container, "priors", [(name,) for name in layout.prior_names], shapes)
@@ -257,16 +241,22 @@ def _decode_network(container: Container) -> tuple[Network, Network | None]:
         container.want(_online_record(document)["tensor"], COUNTED, "F64", (layout.size,))
     if "decision" in document:
         container.want(_decision_tensor(document), DECIDING, "F64", (layout.size,))
+    request_mixture(container, layout)
+    leaves = read_leaves(document, variables)
+    if leaves is not None:
+        container.want("leaves", LEAVES, "F64", (2, *leaves.shape))
     arrays = container.tensors(_check_tensor)
     with refusing_invalid_models():
-        given = [_with_given(block, record, arrays) for block, record in zip(blocks, records, strict=True)]
-        network = _build_chain(document, given) if "chain" in document else Network(given)
+        given = [with_given(block, record, arrays) for block, record in zip(blocks, records, strict=True)]
+        network = _build_chain(document, given, leaves) if "chain" in document else Network(given, leaves=leaves)
     values = _parameter_vector(network, [arrays[name] for name in tables], [arrays[name] for name in priors])
+    values = values if leaves is None else np.concatenate([values, arrays["leaves"].ravel()])
     network._parameters = Parameters(values, undrawn_tables, undrawn_priors)
     network._trained = tuple(list_of_records(document, "trained")) if "trained" in document else ()
     if "online" in document:
         network._counted = network._parameters, _online(_online_record(document), arrays)
-    return network, _deciding(network, arrays[_decision_tensor(document)]) if "decision" in document else None
+    decision = _deciding(network, arrays[_decision_tensor(document)]) if "decision" in document else None
+    return network, decision, read_mixture(document, network, arrays)
 
 
 def _decision_tensor(document: dict[str, Any]) -> str:
@@ -304,18 +294,20 @@ def _online(record: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Online:
 
 def _check_tensor(rows: np.ndarray, first: int, what: str) -> None:
     """Raise `Refused` unless rows are distributions or, for running counts, finite and not negative."""
-    if what not in (COUNTED, DECIDING):
+    if what == LEAVES:
+        check_leaves(rows)
+    elif what not in (COUNTED, DECIDING):
         check_distributions(rows, first, what)
     elif not (np.isfinite(rows) & (rows >= 0)).all():
         raise Refused(f"{what} holds numbers that are no counts.")
 
 
-def _build_chain(document: dict[str, Any], blocks: list[Block]) -> Chain:
+def _build_chain(document: dict[str, Any], blocks: list[Block], leaves: GaussianLeaves | None) -> Chain:
     record = value_of(dict, document, "chain", "its description")
     link = value_of(list, record, "link", "its chain")
     if not all(isinstance(name, str) for name in link):
         raise Refused(f"its chain links {short_repr(link)}, which are no two names.")
-    return Chain(blocks, tuple(link), value_of(str, record, "sequence", "its chain"))
+    return Chain(blocks, tuple(link), value_of(str, record, "sequence", "its chain"), leaves=leaves)
 
 
 def _check_model_version(document: dict[str, Any]) -> None:
@@ -334,73 +326,6 @@ def _check_model_version(document: dict[str, Any]) -> None:
         )
     if version < 1:
         raise Refused(f"there is no format {version}.")
-
-
-def _bare_block(record: dict[str, Any], variables: dict[str, Variable]) -> Block:
-    """Return a block without its tensors."""
-    kind = value_of(str, record, "kind", "a block")
-    what = f"a block of kind {short_repr(kind)}"
-
-    def variable(name: object) -> Variable:
-        if not isinstance(name, str) or name not in variables:
-            raise Refused(f"{what} is on the variable {short_repr(name)}, which is not there.")
-        return variables[name]
-
-    learn = value_of(bool, record, "learn", what) if "learn" in record else True
-    tie = value_of(str, record, "tie", what) if "tie" in record else None
-    with refusing_invalid_models():
-        if kind == "source":
-            return Source(variable(record.get("variable")), None, learn)
-        if kind == "siso":
-            return SISO(variable(record.get("input")), variable(record.get("output")), None, learn, tie=tie)
-        if kind == "factor":
-            shape = value_of(list, record, "shape", what)
-            if len(shape) != 2 or not all(type(size) is int and size > 0 for size in shape):
-                raise Refused(f"{what} has the shape {short_repr(shape)}.")
-            name = value_of(str, record, "name", what)
-            return Factor(variable(record.get("variable")), name, (shape[0], shape[1]), None, learn, tie=tie)
-        if kind == "diverter":
-            inputs = [variable(name) for name in value_of(list, record, "inputs", what)]
-            outputs = [variable(name) for name in value_of(list, record, "outputs", what)]
-            # Diverter checks this too, but only after multiplying all sizes, however many
-            if len({one.name for one in (*inputs, *outputs)}) < len(inputs) + len(outputs):
-                raise Refused(f"{what} has the same variable more than once.")
-            space = _product_space(record, what)
-            parts = [one.cardinality for one in inputs] if space is None else list(space.values())
-            if any(size > PRODUCT_SPACE_LIMIT for size in accumulate(parts, mul)):
-                raise Refused(f"{what} has more than {PRODUCT_SPACE_LIMIT:,} states.")
-            return Diverter(inputs, outputs, space=space, legs=None if space is None else _legs(record, what))
-    raise Refused(f"there is {what}.", NEWER)
-
-
-def _product_space(record: dict[str, Any], what: str) -> dict[str, int] | None:
-    """Return what the product space of a Diverter is made of, if that is not its inputs."""
-    if "space" not in record:
-        return None
-    pairs = value_of(list, record, "space", what)
-    for pair in pairs:
-        if not isinstance(pair, list) or list(map(type, pair)) != [str, int] or pair[1] < 1:
-            raise Refused(f"{what} has {short_repr(pair)} in its product space.")
-    return dict(pairs)
-
-
-def _legs(record: dict[str, Any], what: str) -> dict[str, list[str]]:
-    """Return which parts of the product space each variable of a Diverter carries."""
-    found = value_of(dict, record, "legs", what)
-    for parts in found.values():
-        if not isinstance(parts, list) or not all(type(part) is str for part in parts):
-            raise Refused(f"a variable on {what} carries {short_repr(parts)}.")
-    return found
-
-
-def _request_given(container: Container, block: Block, record: dict[str, Any]) -> None:
-    """Request the tensors of the start and the support of a block."""
-    shape = tuple(variable.cardinality for variable in (*block.reads, *block.drives))
-    shape = block.shape if isinstance(block, Factor) else shape
-    for key, dtype, kinds in (("start", "F64", (Source, SISO, Factor)), ("support", "BOOL", (SISO, Factor))):
-        if key in record and isinstance(block, kinds):
-            what = f"the {key} of {short_repr(block.drives[0].name)}"
-            container.want(value_of(str, record, key, what), what, dtype, shape)
 
 
 def _request_current(
@@ -422,28 +347,6 @@ def _request_current(
     if numbers:
         raise Refused(f"{short_repr(sorted(next(iter(numbers))))} is not among its {key}.")
     return tensors, frozenset(undrawn)
-
-
-def _with_given(block: Block, record: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Block:
-    """Return the block with its start and support from the file, bit for bit."""
-    if isinstance(block, Diverter):
-        return block
-    start = arrays[record["start"]] if "start" in record else None
-    support = arrays[record["support"]] if "support" in record else None
-    full: Source | SISO | Factor
-    if isinstance(block, Source):
-        full = Source(block.variable, start, block.learn)
-    elif isinstance(block, Factor):
-        full = Factor(
-            block.variable, block.name, block.shape, start, block.learn, tie=block.tie, support=support
-        )  # fmt: skip
-    else:
-        full = SISO(block.input, block.output, start, block.learn, tie=block.tie, support=support)
-    if start is not None:
-        start.setflags(write=False)
-        # a block divides rows by their sums again, which may change the last bit
-        object.__setattr__(full, "prior" if isinstance(full, Source) else "table", start)
-    return full
 
 
 def _parameter_vector(network: Network, tables: list[np.ndarray], priors: list[np.ndarray]) -> np.ndarray:

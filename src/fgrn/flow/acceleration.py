@@ -7,7 +7,8 @@ Three E-steps make a round. From parameters p0, two updates give p1 = EM(p0) and
 
 Learning continues from `ahead` if its objective is not less than that of p1, and otherwise from p2. The longest step
 grows by GROWTH after it was taken and succeeded, and shrinks after a step failed. Rows keep their sum, since rows of r
-and v sum to zero; a cell that would not be positive is taken from p2, so the zeros are those of p2.
+and v sum to zero; a cell that would not be positive is taken from p2, so the zeros are those of p2. Means, and
+logarithms of variances, of continuous columns are extrapolated as well, or taken from p2 if a variance were too small.
 
 Varadhan and Roland, "Simple and globally convergent methods for accelerating the convergence of any EM algorithm",
 Scandinavian Journal of Statistics 35 (2008), scheme S3.
@@ -74,7 +75,15 @@ def extrapolated(
     v = third - second - r
     norm = float(np.linalg.norm(v))
     length = max(1.0, min(float(np.linalg.norm(r)) / norm, longest)) if norm else 1.0
-    ahead = first + 2 * length * r + length**2 * v
+    ahead, end_of_third = first + 2 * length * r + length**2 * v, third[layout.size :]
+    ahead, third, end = ahead[: layout.size], third[: layout.size], ahead[layout.size :]
     ahead = np.where((ahead > 0) & (third > 0), ahead, third)
     sums = np.repeat(np.add.reduceat(ahead, layout.lines), np.diff(layout.lines, append=layout.size))
-    return np.where(spec.learnt, ahead / sums, third), length
+    tables: np.ndarray = np.where(spec.learnt, ahead / sums, third)
+    for number, form in spec.learnt_forms:
+        layout.table(tables, number)[...] = form.projected(layout.table(tables, number))
+    if spec.constraints is not None:
+        tables = np.where(spec.learnt, spec.constraints.met(layout, tables, third), third)
+    if spec.leaves is None:
+        return tables, length
+    return np.concatenate([tables, spec.leaves.within_limits(end, end_of_third)]), length

@@ -20,6 +20,7 @@ from ..plan.schedule import Programs
 from ..tables.encoded import Evidence
 from .equal_rows import merged
 from .marginals import refuse_impossible
+from .messages import Messages, sweeper
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +102,11 @@ class LocalEStep:
     def _whole(self) -> Prepared:
         return self._prepared(self.programs.everything)
 
+    @cached_property
+    def _sweepers(self) -> dict[int, Callable[[np.ndarray], Messages]]:
+        """By variable, what computes its posterior in each row."""
+        return {}
+
     @property
     def method(self) -> CountingMethod:
         """See `EStep`."""
@@ -117,6 +123,14 @@ class LocalEStep:
         if len(found.impossible) and self._rows is not self.evidence:
             replace(self, merge=False).count(values)  # to name the rows as they are in the table
         return self._checked(found)
+
+    def count_with_posterior(self, values: np.ndarray, edge: int) -> tuple[Counts, np.ndarray]:
+        """Return the expected counts, and the posterior of a variable in each row, (rows, states)."""
+        name = self.plan.names[edge]
+        if edge not in self._sweepers:
+            rows = self.engine, self.plan, self.programs, self.evidence
+            self._sweepers[edge] = sweeper(*rows, [name], self.threads, ("marginal",))
+        return self.count(values), self._sweepers[edge](values).marginal(name)
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
         """Return a function from tables to expected counts, with the messages held as they are under `values`."""

@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Event, RLock
 from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from ..core.exceptions import ImpossibleEvidence, LearningError
+from ..core.exceptions import LearningError
 from ..engines import in_order
 from ..plan.plan import Layout
 from .acceleration import Extrapolation
-from .counts import CountingMethod, Counts
+from .counts import Counts
+from .esteps import EStep, ESteps, Explained
 from .history import History, training_record
 from .minibatch import one_pass
 from .parameters import Parameters, Smoothing, Specification, named_lines, random_start, uncounted, unmoved, updated
@@ -31,122 +31,6 @@ from .rule import Rule
 
 __all__ = ["EStep", "ESteps", "Explained", "History", "Keeper", "Outcome", "Rule", "Start", "Watcher", "learn",
            "outcome", "training_record"]  # fmt: skip
-
-
-class EStep(Protocol):
-    """An E-step: computes the expected counts of the rows under given parameters."""
-
-    @property
-    def method(self) -> CountingMethod:
-        """How the expected counts are computed."""
-
-    def count(self, values: np.ndarray) -> Counts:
-        """Return the expected counts under these parameters."""
-
-    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
-        """Return a function from tables to expected counts, with the messages held as they are under `values`."""
-
-    def batches(self, size: int, seed: int) -> Sequence[EStep]:
-        """E-steps over parts of the rows, of at most `size` rows drawn at random; this one itself if that is all."""
-
-
-@dataclass(frozen=True)
-class ESteps:
-    """The E-steps of one run of learning.
-
-    whole     over all rows, whose weight is `weight`
-    batches   over each batch of rows in mini-batch EM; none where tables are updated once an epoch
-    held_out  over the rows that are kept back, if there are any
-    """
-
-    whole: EStep
-    weight: float
-    batches: Sequence[EStep] = ()
-    held_out: EStep | None = None
-
-    @property
-    def method(self) -> CountingMethod:
-        """How rows are counted: all of them, or a batch."""
-        return (self.batches[0] if self.batches else self.whole).method
-
-    def score(self, values: np.ndarray) -> float:
-        """The mean log-likelihood of a row that was kept back; minus infinity if one is impossible."""
-        if self.held_out is None:
-            return 0.0
-        try:
-            counts = self.held_out.count(values)
-        except ImpossibleEvidence:
-            return -np.inf
-        return counts.log_likelihood / counts.weight
-
-
-@dataclass(frozen=True)
-class Explained:
-    """An E-step whose errors explain why a row is impossible; `explain` makes the error, given the parameters."""
-
-    estep: EStep
-    explain: Callable[[ImpossibleEvidence, np.ndarray], ImpossibleEvidence]
-
-    @property
-    def method(self) -> CountingMethod:
-        """See `EStep`."""
-        return self.estep.method
-
-    def count(self, values: np.ndarray) -> Counts:
-        """See `EStep`."""
-        with self._explained(values):
-            return self.estep.count(values)
-
-    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
-        """See `EStep`."""
-        recount = self.estep.cycles(values)
-
-        def count(tables: np.ndarray) -> Counts:
-            with self._explained(values):
-                return recount(tables)
-
-        return count
-
-    def batches(self, size: int, seed: int) -> Sequence[EStep]:
-        """See `EStep`."""
-        found = self.estep.batches(size, seed)
-        return [self] if len(found) == 1 else [replace(self, estep=_Part(one, self.estep)) for one in found]
-
-    @contextmanager
-    def _explained(self, values: np.ndarray) -> Iterator[None]:
-        try:
-            yield
-        except ImpossibleEvidence as error:
-            raise self.explain(error, np.asarray(values)) from None
-
-
-@dataclass(frozen=True)
-class _Part:
-    """An E-step over a part of the rows, whose errors name rows as they are numbered in the whole table."""
-
-    estep: EStep
-    whole: EStep
-
-    @property
-    def method(self) -> CountingMethod:
-        """See `EStep`."""
-        return self.estep.method
-
-    def count(self, values: np.ndarray) -> Counts:
-        """See `EStep`."""
-        try:
-            return self.estep.count(values)
-        except ImpossibleEvidence:
-            self.whole.count(values)
-            raise
-
-    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
-        """See `EStep`."""
-        return self.estep.cycles(values)
-
-    def batches(self, size: int, seed: int) -> Sequence[EStep]:
-        """See `EStep`."""
-        return self.estep.batches(size, seed)
 
 
 Outcome: TypeAlias = tuple[Parameters, History]
@@ -410,6 +294,7 @@ def _ended(
     noted = sorted({*uncounted(spec, counts, smoothing), *np.flatnonzero(is_still).tolist()})
     whole = np.repeat(is_still, np.diff(spec.layout.lines, append=spec.layout.size))
     if is_still.any():
+        whole = np.append(whole, np.zeros(len(values) - len(whole), dtype=bool))  # not of continuous columns
         parameters = replace(start.parameters, values=np.where(whole, before.values, values))
         best = None if start.best is None else np.where(whole, before.values, start.best)
         start = replace(start, parameters=parameters, best=best)

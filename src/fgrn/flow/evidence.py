@@ -7,7 +7,7 @@ one, and what was taken out is kept per row, since it enters the likelihood.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
@@ -34,7 +34,13 @@ FEW_ROWS = 16
 UNKNOWN = frames.UNKNOWN
 
 
-def encode(variables: Variables, data: frames.Data, weights: Any = None, rows: int | None = None) -> Evidence:
+def encode(
+    variables: Variables,
+    data: frames.Data,
+    weights: Any = None,
+    rows: int | None = None,
+    continuous: Sequence[str] = (),
+) -> Evidence:
     """The evidence in a table. A variable the table does not name is unknown; without any column there is one row.
 
     Args:
@@ -42,10 +48,17 @@ def encode(variables: Variables, data: frames.Data, weights: Any = None, rows: i
         data: a mapping of columns, any dataframe, or a table that is encoded already.
         weights: one weight per row; those of a table that is encoded already go with it.
         rows: how many there are, if no column tells.
+        continuous: the columns of numbers that are kept as they are, beside the codes.
     """
     if isinstance(data, Evidence):
         return data.on(variables)
     columns = frames.columns(data, by_value=True)
+    if continuous:
+        rows = frames.row_count(columns) if columns and rows is None else rows
+        numbers = _continuous_numbers(continuous, columns, rows)
+        others = {name: column for name, column in columns.items() if name not in continuous}
+        found = encode(variables, others, weights, rows)
+        return found if numbers is None else replace(found, numbers=numbers)
     slot, soft_offset = column_of_each(variables, columns), np.full(len(variables.names), -1)
     for key in data if isinstance(data, Mapping) else ():
         if not isinstance(key, str):  # a Variable
@@ -85,6 +98,35 @@ def encode(variables: Variables, data: frames.Data, weights: Any = None, rows: i
             column.count(values, part, out)
     joined = np.concatenate(soft_columns, axis=1) if soft_columns else np.zeros((rows, 0))
     return Evidence(codes, joined, slot, soft_offset, log_scale, columns=tuple(columns), row_weights=weights)
+
+
+def _continuous_numbers(names: Sequence[str], columns: Mapping[str, Any], rows: int | None) -> np.ndarray | None:
+    """The numbers of continuous columns, (rows, names), NaN where one is missing; None if none of them is there."""
+    if not any(name in columns for name in names) or rows is None:
+        return None
+    out = np.full((rows, len(names)), np.nan)
+    for place, name in enumerate(names):
+        if columns.get(name) is not None:
+            out[:, place] = _numbers_of(columns[name], name)
+    return out
+
+
+def _numbers_of(column: Any, name: str) -> np.ndarray:
+    """The numbers of a continuous column as float64, NaN where one is missing."""
+    if frames.is_numbers(column):
+        found = np.asarray(column, dtype=np.float64)
+    else:
+        found = np.full(1 if frames.is_bare(column) else len(column), np.nan)
+        for row, value in enumerate([column] if frames.is_bare(column) else frames.as_list(column)):
+            if is_missing_value(value):
+                continue
+            if isinstance(value, (str, bytes)) or not isinstance(value, (int, float, np.number)):
+                raise EvidenceError(f"{value!r} is no number.", row=row, column=name, value=value)
+            found[row] = float(value)
+    if np.isinf(found).any():
+        row = int(np.isinf(found).argmax())
+        raise EvidenceError("is no finite number.", row=row, column=name, value=float(found[row]))
+    return found
 
 
 def _codes_of_few_rows(variables: Variables, columns: Mapping[str, Any], rows: int) -> np.ndarray | None:

@@ -23,7 +23,8 @@ class History:
     objective       (epochs,): the same with the logarithm of the smoothing's Dirichlet prior; never falls at K = 1
     weight          the total weight of the rows, so that log_likelihood / weight is per row
     converged       whether the tolerance was met before the epochs were used up
-    start           which random start was kept, and `starts` the final objective of each
+    start           which random start was kept, and `starts` what they were compared by: the final objective of each
+                    or, with rows kept back, the largest of its `validation`
     not_estimated   rows of tables, by the name of the table, of which the data say nothing: no row of the data counts
                     for them, or only with a missing value. They are as they were before learning, which is uniform
                     unless they were given or learnt before. A prior has row 0.

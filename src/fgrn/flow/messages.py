@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -149,6 +149,22 @@ def sweep(
     parts: tuple[str, ...] = PARTS,
 ) -> Messages:
     """Return the messages after two sweeps on a tree; only the given variables and parts are stored."""
+    return sweeper(engine, plan, programs, evidence, kept, threads, parts)(values)
+
+
+def sweeper(
+    engine: Engine,
+    plan: Plan,
+    programs: Programs,
+    evidence: Evidence,
+    kept: Sequence[str],
+    threads: int | None = None,
+    parts: tuple[str, ...] = PARTS,
+) -> Callable[[np.ndarray], Messages]:
+    """Return the function from parameters to the messages after two sweeps; the rows are laid out once for all.
+
+    It reads the distributions of the evidence anew at every call.
+    """
     if set(parts) <= {"marginal", "likelihood"} and plan.is_factor.any():
         # of few rows one program for all questions is quicker than one for each
         few = evidence.rows <= engine.all_messages_up_to
@@ -159,15 +175,20 @@ def sweep(
         program = programs.some(plan.messages_of(kept))
     if threads is not None:
         settings.whole("threads", threads, 1)
-    found = engine.prepare(plan, programs, program, evidence, None, threads).load(values).propagate(parts)
-    out = {way: getattr(found, way) for way in parts if way != "likelihood"}
-    for array in out.values():
-        array.setflags(write=False)
-    likelihood = found.log_likelihood
-    if "likelihood" in parts:
-        likelihood = likelihood + evidence.log_scale
-    everywhere = np.ones(evidence.rows, dtype=bool)
-    return Messages(plan, tuple(kept), likelihood, None, everywhere, program.shown, out, parts)
+    prepared = engine.prepare(plan, programs, program, evidence, None, threads)
+
+    def swept(values: np.ndarray) -> Messages:
+        found = prepared.load(values).propagate(parts)
+        out = {way: getattr(found, way) for way in parts if way != "likelihood"}
+        for array in out.values():
+            array.setflags(write=False)
+        likelihood = found.log_likelihood
+        if "likelihood" in parts:
+            likelihood = likelihood + evidence.log_scale
+        everywhere = np.ones(evidence.rows, dtype=bool)
+        return Messages(plan, tuple(kept), likelihood, None, everywhere, program.shown, out, parts)
+
+    return swept
 
 
 def rounds(

@@ -28,7 +28,7 @@ from ..core import settings
 from ..core.exceptions import LearningError
 from ..plan.plan import Layout, Plan
 from .counts import CountingMethod, Counts, decayed
-from .em import EStep
+from .esteps import EStep
 from .parameters import Smoothing
 
 POWER = 0.6

@@ -1,12 +1,13 @@
 """Tables and priors updated from expected counts (the M-step): smoothing, frozen, tied and constrained tables.
 
-`Parameters` is a read-only vector in the plan's layout; an update returns a new one.
+`Parameters` is a read-only vector in the plan's layout, followed by the parameters of continuous columns if there are
+any (see `gaussian_leaves`); an update returns a new one. Counts are such vectors as well, with moments at their end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeGuard, cast
 
@@ -15,8 +16,11 @@ import numpy as np
 from ..core import settings
 from ..core.arrays import ReadOnlyArrays, frozen
 from ..core.exceptions import LearningError, unknown_name
-from ..engines import Vector
+from ..engines import Vector, in_order
 from ..plan.plan import Layout
+from .constraints import Constraints
+from .gaussian_leaves import GaussianLeaves
+from .table_forms import TableForm
 
 ROUNDING = 1e-7
 """Probabilities that differ by no more may be the same: accelerated EM multiplies what rounding has changed."""
@@ -26,6 +30,9 @@ MOST_COUNT = 1e100
 
 LEAST_COUNT = float(np.finfo(np.float64).tiny)
 """A smaller total is none: of what is below the normal numbers an engine may have lost any part."""
+
+MANY_CELLS = 2**22
+"""From so many cells on, random starts are drawn on several threads."""
 
 START_CONCENTRATION = 20.0
 """Of the Dirichlet distribution that random starts are drawn from.
@@ -40,7 +47,9 @@ prototypes. On the digits of scikit-learn with 60 hidden states the likelihood a
 class Specification:
     """How each table and prior may be learnt: its start, whether it is frozen, which cells may be positive.
 
-    A start of None is uniform over its support until learning draws it at random.
+    A start of None is uniform over its support until learning draws it at random. `forms` has for each table its form
+    if it follows from few parameters; it is None if no table does. Constraints hold cells at given probabilities, and
+    rows equal to each other. `leaves` are continuous columns.
     """
 
     layout: Layout
@@ -49,6 +58,26 @@ class Specification:
     supports: tuple[np.ndarray | None, ...]
     learnt_tables: tuple[bool, ...]
     learnt_priors: tuple[bool, ...]
+    forms: tuple[TableForm | None, ...] | None = field(default=None, metadata={"added": True})
+    leaves: GaussianLeaves | None = field(default=None, metadata={"added": True})
+    constraints: Constraints | None = field(default=None, metadata={"added": True})
+
+    @property
+    def learnt_forms(self) -> list[tuple[int, TableForm]]:
+        """The numbers and forms of learnt tables that follow from few parameters."""
+        every = enumerate(zip(self.forms or (), self.learnt_tables, strict=False))
+        return [(number, form) for number, (form, learnt) in every if form is not None and learnt]
+
+    def form(self, number: int) -> TableForm | None:
+        """The form of a table that follows from few parameters, or None."""
+        return None if self.forms is None else self.forms[number]
+
+    @cached_property
+    def is_free(self) -> np.ndarray:
+        """For each cell, whether it is learnt and not given by a form: its row is a distribution of its own."""
+        formed = [self.form(number) is not None for number in range(len(self.tables))]
+        found: np.ndarray = self.learnt & ~self.layout.spread(formed, [False] * len(self.priors), np.bool_)
+        return found
 
     @property
     def is_learnt(self) -> np.ndarray:
@@ -101,9 +130,16 @@ class Specification:
 
 
 def free_parameters(spec: Specification) -> int:
-    """Return the number of free parameters: cells that may be positive, less one for every row of a table."""
-    cells = int((spec.learnt & spec.supported).sum())
-    return cells - int(spec.learnt[spec.layout.lines].sum()) if spec.layout.size else 0
+    """Return the number of free parameters: cells that may be positive, less one for every row, or those of a form.
+
+    Means and variances of continuous columns are free.
+    """
+    leaves = 0 if spec.leaves is None else spec.leaves.free_parameters
+    if spec.constraints is not None:
+        return leaves + spec.constraints.free_parameters(spec.layout, spec.learnt & spec.supported)
+    cells = int((spec.is_free & spec.supported).sum())
+    rows = int(spec.is_free[spec.layout.lines].sum()) if spec.layout.size else 0
+    return cells - rows + leaves + sum(form.free_parameters for _, form in spec.learnt_forms)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +185,7 @@ def initial(spec: Specification) -> Parameters:
     for number, prior in enumerate(spec.priors):
         layout.prior(values, number)[...] = 1 / layout.prior_sizes[number] if prior is None else prior
     return Parameters(
-        values,
+        values if spec.leaves is None else np.concatenate([values, spec.leaves.initial()]),
         frozenset(number for number, table in enumerate(spec.tables) if table is None),
         frozenset(number for number, prior in enumerate(spec.priors) if prior is None),
     )
@@ -163,25 +199,42 @@ def random_start(spec: Specification, parameters: Parameters, seed: int, start: 
     """
     layout = spec.layout
     values = parameters.values.copy()
-    undrawn_tables = set(parameters.undrawn_tables)
-    undrawn_priors = set(parameters.undrawn_priors)
-    for number, given in enumerate(spec.tables):
+    tables = [
+        number
+        for number, given in enumerate(spec.tables)
+        if given is None and spec.learnt_tables[number] and (again or number in parameters.undrawn_tables)
+    ]
+    priors = [
+        number
+        for number, given in enumerate(spec.priors)
+        if given is None and spec.learnt_priors[number] and (again or number in parameters.undrawn_priors)
+    ]
+
+    def draw(number: int) -> None:
+        support = spec.supports[number]
         generator = np.random.default_rng([seed, start, number])
-        if given is not None or not spec.learnt_tables[number]:
-            continue
-        if again or number in undrawn_tables:
-            support = spec.supports[number]
-            rows = generator.standard_gamma(START_CONCENTRATION, layout.table_shapes[number])
-            rows = rows if support is None else rows * support
-            layout.table(values, number)[...] = rows / rows.sum(axis=1, keepdims=True)
-            undrawn_tables.discard(number)
-    for number, given_prior in enumerate(spec.priors):
-        if given_prior is None and spec.learnt_priors[number] and (again or number in undrawn_priors):
-            generator = np.random.default_rng([seed, start, len(spec.tables) + number])
-            weights = generator.standard_gamma(START_CONCENTRATION, layout.prior_sizes[number])
-            layout.prior(values, number)[...] = weights / weights.sum()
-            undrawn_priors.discard(number)
-    return Parameters(values, frozenset(undrawn_tables), frozenset(undrawn_priors))
+        form = spec.form(number)
+        if form is not None:
+            layout.table(values, number)[...] = form.drawn(generator)
+            return
+        rows = generator.standard_gamma(START_CONCENTRATION, layout.table_shapes[number])
+        rows = rows if support is None else rows * support
+        np.divide(rows, rows.sum(axis=1, keepdims=True), out=layout.table(values, number))
+
+    threads = None if layout.size >= MANY_CELLS else 1
+    for _ in in_order(threads, draw, tables):  # each from a seed of its own: the same on any number of threads
+        pass
+    for number in priors:
+        generator = np.random.default_rng([seed, start, len(spec.tables) + number])
+        weights = generator.standard_gamma(START_CONCENTRATION, layout.prior_sizes[number])
+        layout.prior(values, number)[...] = weights / weights.sum()
+    if spec.leaves is not None and (again or np.array_equal(values[layout.size :], spec.leaves.initial())):
+        generator = np.random.default_rng([seed, start, len(spec.tables) + len(spec.priors)])
+        values[layout.size :] = spec.leaves.drawn(generator)
+    if spec.constraints is not None:
+        tables_and_priors = values[: layout.size]
+        tables_and_priors[...] = spec.constraints.met(layout, tables_and_priors, tables_and_priors)
+    return Parameters(values, parameters.undrawn_tables - set(tables), parameters.undrawn_priors - set(priors))
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +273,8 @@ class Smoothing:
             (priors if is_prior else tables)[number] = value
         if not any(map(np.any, tables)) and not any(map(np.any, priors)):
             return cls(None)
-        return cls(layout.spread(tables, priors) * spec.supported)
+        moving = spec.supported if spec.constraints is None else spec.supported & spec.constraints.is_free
+        return cls(layout.spread(tables, priors) * moving)
 
     def log_prior(self, spec: Specification, values: np.ndarray) -> float:
         """Return the log prior of the parameters: the sum over learnt cells of count * log(probability)."""
@@ -230,7 +284,7 @@ class Smoothing:
             return values.sum_of_logarithms(self.cells, spec.is_learnt)
         where = spec.learnt & (self.cells > 0)
         with np.errstate(divide="ignore"):
-            return float(self.cells[where] @ np.log(values[where]))
+            return float(self.cells[where] @ np.log(values[: spec.layout.size][where]))
 
 
 def _check_cells(name: str, counts: Any, shape: tuple[int, ...]) -> None:
@@ -258,15 +312,23 @@ def updated(
     layout = spec.layout
     if not layout.size:
         return parameters
-    if kept_by_engine(counts) and which is None:
-        made = counts.updated(parameters.values, before.values, smoothing.cells, spec.is_learnt)
+    if kept_by_engine(counts) and which is None and not spec.forms and spec.constraints is None:
+        made = counts.updated(parameters.values, before.values, smoothing.cells, spec.is_learnt, LEAST_COUNT)
         return replace(parameters, values=cast(np.ndarray, made))
     parameters, before = parameters.handed_over(), before.handed_over()
+    if spec.leaves is not None:
+        end = layout.size
+        now, then = (replace(one, values=one.values[:end]) for one in (parameters, before))
+        tables = updated(replace(spec, leaves=None), now, counts[:end], smoothing, then, which)
+        moved = spec.leaves.updated(counts[end:], parameters.values[end:])
+        return replace(tables, values=np.concatenate([tables.values, moved]))
     cells, totals = _cells_and_totals(spec, np.asarray(counts), smoothing)
     if not totals.max() < np.inf:  # NaN is not less either
         raise LearningError("The expected counts are not finite. This should not happen; please report it.")
     total = totals[layout.line_of]
-    if which is None and spec.all_learnt and totals.min() >= LEAST_COUNT:
+    if spec.constraints is not None:
+        values = np.where(spec.learnt, spec.constraints.met(layout, cells, before.values), parameters.values)
+    elif which is None and spec.all_learnt and totals.min() >= LEAST_COUNT:
         values = cells / total
     else:
         learnt = spec.learnt
@@ -275,6 +337,10 @@ def updated(
             learnt = learnt & layout.spread(chosen, [False] * len(spec.priors), np.bool_)
         values = np.where(learnt & (total < LEAST_COUNT), before.values, parameters.values)
         np.divide(cells, total, out=values, where=learnt & (total >= LEAST_COUNT))
+    for number, form in spec.learnt_forms:
+        if which is None or number in which:
+            table, first = (layout.table(one.values, number) for one in (parameters, before))
+            layout.table(values, number)[...] = form.updated(table, layout.table(cells, number), first)
     return Parameters(values, parameters.undrawn_tables, parameters.undrawn_priors)
 
 
@@ -285,7 +351,7 @@ def uncounted(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> 
     if kept_by_engine(counts):
         totals = counts.line_sums() + _smoothed(spec, smoothing)
     else:
-        totals = _cells_and_totals(spec, counts, smoothing)[1]
+        totals = _cells_and_totals(spec, counts[: spec.layout.size], smoothing)[1]
     return tuple(np.flatnonzero(_has_choice(spec) & (totals < LEAST_COUNT)).tolist())
 
 
@@ -299,7 +365,7 @@ def unmoved(spec: Specification, one: np.ndarray, other: np.ndarray, smoothing: 
     elif kept_by_engine(other):
         moved = other.line_distances(one)
     else:
-        moved = np.maximum.reduceat(np.abs(one - other), lines)
+        moved = np.maximum.reduceat(np.abs(one - other)[: spec.layout.size], lines)
     found: np.ndarray = _has_choice(spec) & (moved <= ROUNDING) & (_smoothed(spec, smoothing) == 0)
     return found
 
@@ -312,7 +378,8 @@ def _smoothed(spec: Specification, smoothing: Smoothing) -> np.ndarray | float:
 def _has_choice(spec: Specification) -> np.ndarray:
     """Return which lines are learnt and have more than one cell that may be positive."""
     lines = spec.layout.lines
-    found: np.ndarray = spec.learnt[lines] & (np.add.reduceat(spec.supported, lines, dtype=np.int64) > 1)
+    may_move = spec.supported if spec.constraints is None else spec.supported & spec.constraints.is_free
+    found: np.ndarray = spec.is_free[lines] & (np.add.reduceat(may_move, lines, dtype=np.int64) > 1)
     return found
 
 
@@ -335,10 +402,14 @@ def named_lines(layout: Layout, lines: Collection[int]) -> dict[str, tuple[int, 
 def _cells_and_totals(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> tuple[np.ndarray, np.ndarray]:
     """Return counts plus smoothing, and the sum of each row."""
     cells = counts if smoothing.cells is None else counts + smoothing.cells
+    cells = cells if spec.constraints is None else spec.constraints.pooled(cells)
     return cells, np.add.reduceat(cells, spec.layout.lines)
 
 
 def _uniform(spec: Specification, number: int) -> np.ndarray:
+    form = spec.form(number)
+    if form is not None:
+        return form.before_start()
     support = spec.supports[number]
     cells = np.ones(spec.layout.table_shapes[number]) if support is None else support.astype(np.float64)
     out: np.ndarray = cells / cells.sum(axis=1, keepdims=True)

@@ -24,7 +24,6 @@ from ..engines import (
     Scan,
     Scanner,
     able,
-    best_path,
     distribution,
     log_scan,
     log_sum,
@@ -33,10 +32,10 @@ from ..engines import (
 )
 from ..plan.plan import Plan
 from ..plan.schedule import Programs
-from ..tables.encoded import SOFT, Evidence
+from ..tables.encoded import Evidence
 from .counts import CountingMethod, Counts, LocalEStep
 from .marginals import normalised, refuse_impossible
-from .messages import WAYS, Messages, sweep
+from .messages import WAYS, Messages, sweep, sweeper
 
 SMALLEST, LEAST_SHARE, SMALL_STEP = 2.0**-500, 2.0**-430, 1e-30
 """A state below the first, in a message that sums to one, counts as lost by underflow. That is harmless if every state
@@ -112,18 +111,15 @@ class Sequences:
     def local(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the message of each row's own values to its hidden variable, and the logarithm of its scale."""
         name = self.plan.names[self.link.source]
-        found = sweep(
-            self.engine,
-            self.plan,
-            self.programs,
-            self.alone(values),
-            self.evidence,
-            [name],
-            self.threads,
-            ("backward", "likelihood"),
-        )
+        found = self._sweep_rows(self.alone(values))
         refuse_impossible(np.flatnonzero(found.impossible))
         return found.backward(name), found.log_likelihood + np.log(self.states)
+
+    @cached_property
+    def _sweep_rows(self) -> Callable[[np.ndarray], Messages]:
+        """What computes the messages of single rows to their hidden variables."""
+        rows = self.engine, self.plan, self.programs, self.evidence
+        return sweeper(*rows, [self.plan.names[self.link.source]], self.threads, ("backward", "likelihood"))
 
     @cached_property
     def _scanner(self) -> Scanner:
@@ -154,6 +150,15 @@ class Sequences:
         scan.around[rows] = _representable(part.past + part.future, log_local)
         first, steps = scan.first + part.first, scan.steps * table + part.steps
         return Scanned(scan, local, likelihood, first, steps, (rows, part, log_local))
+
+    def log_messages(self, values: np.ndarray) -> np.ndarray:
+        """Return the message of each row to its hidden variable as logarithms; where it nearly underflows, exactly."""
+        local, _ = self.local(values)
+        logs = logarithm(local)
+        faint = np.flatnonzero((local < SMALLEST).any(axis=1))
+        if len(faint):
+            logs[faint] = self._log_local(values, faint)
+        return logs
 
     def _log_local(self, values: np.ndarray, rows: np.ndarray, largest: bool = False) -> np.ndarray:
         """Return the messages of some rows to their hidden variables as normalised logarithms, without underflow."""
@@ -212,16 +217,8 @@ class Sequences:
     def with_hidden(self) -> tuple[Evidence, np.ndarray]:
         """Return the evidence with a column for a distribution on the hidden variable, and a view of that column."""
         evidence, edge = self.evidence, self.link.source
-        soft = np.concatenate([evidence.soft, np.ones((evidence.rows, self.states))], axis=1)
-        slot, soft_offset, codes = evidence.slot.copy(), evidence.soft_offset.copy(), evidence.codes
-        if slot[edge] < 0:
-            slot[edge] = codes.shape[1]
-            codes = np.concatenate([codes, np.empty((evidence.rows, 1), dtype=codes.dtype)], axis=1)
-        codes = np.asfortranarray(codes.copy() if codes is evidence.codes else codes)
-        codes[:, slot[edge]] = SOFT
-        soft_offset[edge] = evidence.soft.shape[1]
-        found = Evidence(codes, soft, slot, soft_offset, np.zeros(evidence.rows), row_weights=evidence.row_weights)
-        return found, soft[:, soft_offset[edge] :]
+        found, room = evidence.with_distribution(edge, self.plan.names[edge], self.states)
+        return replace(found, log_scale=np.zeros(evidence.rows), begins=np.zeros(0, dtype=bool)), room
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,6 +255,19 @@ class Chained:
 
     def count(self, values: np.ndarray) -> Counts:
         """Return the expected counts under these parameters."""
+        return self._counted(values)[0]
+
+    def count_with_posterior(self, values: np.ndarray, edge: int) -> tuple[Counts, np.ndarray]:
+        """Return the expected counts, and the posterior of the hidden variable in each row, (rows, states)."""
+        counts, found = self._counted(values)
+        posterior = normalised(found.scan.around * found.local)
+        if found.again is not None:
+            rows, part, log_local = found.again
+            posterior[rows] = distribution(part.past + part.future + log_local)
+        return counts, posterior
+
+    def _counted(self, values: np.ndarray) -> tuple[Counts, Scanned]:
+        """The expected counts, and the scan along the rows that they come from."""
         mine, (rows, room) = self.sequences, self._rows
         weights = mine.evidence.row_weights
         found = mine.scan(values, weights)
@@ -267,7 +277,7 @@ class Chained:
         mine.plan.layout.prior(out, mine.link.prior)[...] = found.first
         mine.plan.layout.table(out, mine.link.table)[...] = found.steps
         likelihood = float((weights * found.log_likelihood).sum())
-        return Counts(out, likelihood, counts.weight)
+        return Counts(out, likelihood, counts.weight), found
 
 
 def marked_messages(sequences: Sequences, inner: Programs, values: np.ndarray, kept: tuple[str, ...]) -> Messages:
@@ -363,9 +373,11 @@ def likeliest_path(sequences: Sequences, values: np.ndarray, alone: bool = False
     probable states, too; with `alone` they are summed out.
     """
     mine, layout = sequences, sequences.plan.layout
-    local = mine._log_local(values, np.arange(mine.evidence.rows), largest=not alone)
+    every = np.arange(mine.evidence.rows)
+    local = mine.log_messages(values) if alone else mine._log_local(values, every, largest=True)
     prior = logarithm(layout.prior(values, mine.link.prior))
-    path, weight = best_path(prior, logarithm(layout.table(values, mine.link.table)), local, mine.evidence.begins)
+    table = logarithm(layout.table(values, mine.link.table))
+    path, weight = able(mine.engine, "scan").best_path(prior, table, local, mine.evidence.begins)
     impossible = np.isneginf(weight)
     refuse_impossible(np.flatnonzero(impossible))
     return path, weight

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from ..core.distributions import check_distribution, checked_support, frozen_array, normalised_rows
 from ..core.exceptions import TableError, WiringError, counted, shortened
 from ..core.variable import Variable, more_than_once
+from ..flow.table_forms import TableForm
 from ..plan.block_kinds import DIVERT, FORWARD, SOURCE
 
 PRODUCT_SPACE_LIMIT = 2**26
@@ -232,7 +233,7 @@ class Factor(_Block):
     The rows of the table are the slower part of the joint states, its columns the faster. `name` is what it is called
     by, that of the child of a conditional table. One with `sums_to_one=False` is not a distribution, never learnt, and
     held with a largest number of 1; the logarithm of what it was divided by is its `log_scale`. `learn`, `tie` and
-    `support` are those of a SISO.
+    `support` are those of a SISO; `form` is that of a table which follows from few parameters.
     """
 
     kind: ClassVar[int] = SOURCE
@@ -245,6 +246,7 @@ class Factor(_Block):
     support: np.ndarray | None
     sums_to_one: bool
     log_scale: float
+    form: TableForm | None
 
     __setstate__ = _restored
 
@@ -259,6 +261,7 @@ class Factor(_Block):
         tie: str | None = None,
         support: ArrayLike | None = None,
         sums_to_one: bool = True,
+        form: TableForm | None = None,
     ) -> None:
         _check_variable(variable, "Factor")
         _check_tie(tie, f"Factor {name!r}")
@@ -293,6 +296,7 @@ class Factor(_Block):
             mask,
             sums_to_one,
             log_scale,
+            form,
         )
         for field, value in zip(type(self).__slots__, given, strict=True):
             object.__setattr__(self, field, value)

@@ -14,8 +14,10 @@ from ..core.labels import named
 from ..core.settings import Name
 from ..flow import em
 from ..flow.evidence import encode, known_names
+from ..flow.gaussian_leaves import GaussianLeaves
 from ..flow.messages import Messages
 from ..flow.sequences import Chained, Link, Sequences, likeliest_path, marked_messages
+from ..learning.execution import engine_for
 from ..learning.learn import EStepOf
 from ..plan.plan import Plan
 from ..plan.schedule import Programs
@@ -67,8 +69,15 @@ class Chain(Network):
     _explained = staticmethod(_unexplained)
     _row_cost: ClassVar[int] = 10  # it goes from row to row
 
-    def __init__(self, blocks: Iterable[Block], link: Sequence[str], sequence: str = "sequence") -> None:
-        super().__init__(blocks)
+    def __init__(
+        self,
+        blocks: Iterable[Block],
+        link: Sequence[str],
+        sequence: str = "sequence",
+        *,
+        leaves: GaussianLeaves | None = None,
+    ) -> None:
+        super().__init__(blocks, leaves=leaves)
         if not isinstance(sequence, str):
             raise WiringError(f"'sequence' is the name of a column. Got {sequence!r} instead.")
         self.link, self.sequence = _checked_link(self, link), sequence
@@ -87,7 +96,7 @@ class Chain(Network):
         return *super().__getstate__(), self.link, self.sequence
 
     def __setstate__(self, state: Any) -> None:
-        self.__init__(state[0], *state[4:])  # type: ignore[misc]
+        self.__init__(state[0], *state[5:], leaves=state[4])  # type: ignore[misc]
         self._parameters, self._trained, self._counted = state[1:4]
 
     def __repr__(self) -> str:
@@ -96,7 +105,7 @@ class Chain(Network):
 
     # Behind the scenes
 
-    def _encode(self, plan: Plan, data: frames.Data, weights: Any = None) -> Evidence:
+    def _encode_rows(self, plan: Plan, data: frames.Data, weights: Any = None) -> Evidence:
         if isinstance(data, Evidence):  # it says itself where sequences begin
             return data.on(plan)
         columns = frames.columns(data)
@@ -105,8 +114,8 @@ class Chain(Network):
             raise EvidenceError(f"{output!r} is {source!r} of the next row: put what is known of it there.")
         ids = columns.pop(self.sequence, None)
         rows = None if columns else (len(ids) if ids is not None else frames.rows_without_columns(data))
-        encoded = encode(plan, columns, weights, rows)
-        return replace(encoded, begins=_sequence_begins(ids, encoded.rows, self.sequence))
+        encoded = encode(plan, columns, weights, rows, self._continuous)
+        return replace(encoded, begins=sequence_begins(ids, encoded.rows, self.sequence))
 
     def _structure(self, plan: Plan) -> tuple[object, ...]:
         return plan, self.link
@@ -128,7 +137,7 @@ class Chain(Network):
         parts: tuple[str, ...],
     ) -> Messages:
         sequences, inner = self._sequences(engine, plan, programs, evidence, threads)
-        return marked_messages(sequences, inner, self._parameters.values, kept).only(kept, parts)
+        return marked_messages(sequences, inner, self._tables, kept).only(kept, parts)
 
     def most_probable(self, evidence: frames.Data = None, *, names: Collection[Name] | None = None) -> MostProbable:
         """Return the most probable joint states of all variables of each sequence: the Viterbi path.
@@ -140,7 +149,7 @@ class Chain(Network):
         whole, plan = self._plan(), self._plan((output,))  # what leads on is decided by the path
         encoded = self._encode(plan, evidence)
         programs = self._programs_for(plan, (output,), encoded)
-        link, values = Link.of(whole, output, source), self._parameters.values
+        link, values = Link.of(whole, output, source), self._tables
         sequences = Sequences(engines.get("reference"), plan, programs, encoded, link)
         path, weight = likeliest_path(sequences, values)
         known, _ = sequences.with_hidden()
@@ -158,26 +167,28 @@ class Chain(Network):
         every = [name for name in self._decided(plan) if name != output]
         return most_probable(labels, weight[encoded.begins] + scales, every, known_names(encoded))
 
-    def decode(self, evidence: frames.Data = None) -> np.ndarray:
+    def decode(self, evidence: frames.Data = None, *, engine: str = "auto") -> np.ndarray:
         """The likeliest path of hidden states of each sequence given what is known: the labels of all rows.
 
         Missing values are summed out, where `most_probable` finds the likeliest values of everything together.
 
         Args:
             evidence: the table, as for `propagate`.
+            engine: see `propagate`.
         """
         output, source = self.link
         plan = self._plan((output,))
         encoded = self._encode(plan, evidence)
         programs = self._programs_for(plan, (output,), encoded)
         link = Link.of(self._plan(), output, source)
-        sequences = Sequences(engines.get("reference"), plan, programs, encoded, link)
-        path, _ = likeliest_path(sequences, self._parameters.values, alone=True)
+        runner = engine_for(engine, plan, self._row_cost * encoded.rows)
+        sequences = Sequences(runner, plan, programs, encoded, link)
+        path, _ = likeliest_path(sequences, self._tables, alone=True)
         return np.asarray(named(plan.labels[plan.edge(source)], path))
 
     def _sampled(self, plan: Plan, rows: int, generator: np.random.Generator) -> np.ndarray:
         """Draw one sequence: first the hidden variable of all rows in order, then the other variables."""
-        link, values = Link.of(plan, *self.link), self._parameters.values
+        link, values = Link.of(plan, *self.link), self._tables
         table, prior = plan.layout.table(values, link.table), plan.layout.prior(values, link.prior)
         states = walked(table, prior, rows, generator)
         return sampled(plan, values, rows, generator, {link.source: states})
@@ -194,7 +205,7 @@ class Chain(Network):
         return along_rows
 
 
-def _sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
+def sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
     """Return where sequences begin, by the column that identifies them; without it all rows are one sequence."""
     begins = np.zeros(rows, dtype=bool)
     begins[:1] = True

@@ -6,11 +6,11 @@ flow (evidence -> messages -> marginals -> counts -> parameters).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,8 +22,8 @@ from ..core.labels import named
 from ..core.settings import Name
 from ..flow import em, messages
 from ..flow.conflicts import explained
-from ..flow.counts import LocalEStep
-from ..flow.evidence import encode, known_names
+from ..flow.evidence import known_names
+from ..flow.leaf_estep import LeafEStep, RowEStep
 from ..flow.marginals import refuse_impossible
 from ..flow.messages import Messages, Round
 from ..flow.online import POWER, Decayed, Online, expected, without_smoothing
@@ -41,6 +41,7 @@ from ..queries.questions import MostProbable, Queries, most_probable
 from ..queries.sampling import sampled
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
+from .conditioned import estep_of_rows
 from .wired_model import WiredModel
 
 
@@ -127,7 +128,7 @@ class Network(WiredModel, Queries):
             self._require("rounds")
             most, rest = self._round_settings(plan, rounds, damping)
             found = messages.settled(
-                runner, plan, programs, self._parameters.values, encoded, most, rest, tolerance,
+                runner, plan, programs, self._tables, encoded, most, rest, tolerance,
                 exact_after=self._rounds_needed(plan) if plan.is_tree and rest == 0 else None,
             )  # fmt: skip
             found = found.only(kept, ways)
@@ -137,7 +138,7 @@ class Network(WiredModel, Queries):
             try:
                 refuse_impossible(np.flatnonzero(found.impossible))
             except ImpossibleEvidence as error:
-                raise self._explained(error, plan, programs, self._parameters.values, encoded) from None
+                raise self._explained(error, plan, programs, self._tables, encoded) from None
         return found
 
     def steps(
@@ -161,7 +162,7 @@ class Network(WiredModel, Queries):
         encoded = self._encode(plan, evidence)
         runner = engine_for(engine, plan, encoded.rows)
         programs = self._programs_for(plan, paused, encoded)
-        values = self._parameters.values
+        values = self._tables
         most, rest = self._round_settings(plan, rounds, damping)
         exact_after = self._rounds_needed(plan) if plan.is_tree and rest == 0 else None
         return messages.stepped(runner, plan, programs, values, encoded, most, rest, tolerance, exact_after)
@@ -188,6 +189,7 @@ class Network(WiredModel, Queries):
         patience: int | None = None,
         hold: bool = True,
         only: Collection[Name] | None = None,
+        constraints: Sequence[Any] = (),
         paused: Collection[Name] = (),
         engine: str = "auto",
         threads: int | None = None,
@@ -233,6 +235,8 @@ class Network(WiredModel, Queries):
             patience: end after so many epochs in which the rows kept back did not become more probable.
             hold: keep the messages from cycle to cycle (the paper), or make them again in constant memory.
             only: the tables and priors to learn, all others frozen.
+            constraints: cells that are held, and rows that are equal: a list of ("fixed", table, row, level, value),
+                ("zero", table, row, level), ("equal", table, table, ...) or ("equal", (table, row), (table, row), ...).
             paused: outputs of SISO blocks that let no message through.
             engine: "reference", "cpu", "torch", or "auto". On a GPU tables and counts stay there until learning ends.
             threads: how many threads; all processors unless given. The result does not depend on it.
@@ -259,6 +263,7 @@ class Network(WiredModel, Queries):
             epochs, cycles, tolerance, cycle_tolerance, starts, seed, accelerate, batch_size, step, patience
         )  # fmt: skip
         check_patience(patience, validation)
+        self._check_learning_of_leaves(rule.cycles == 1 and not paused and online is None)
         if rule.cycles > 1 or paused:
             self._require("cycles or pauses in learning", LearningError)
         if executor is not None or frames.is_source(data):
@@ -281,31 +286,29 @@ class Network(WiredModel, Queries):
                 "validation, and no checkpoint."
             )
         table, kept_back = split_off(table, validation, rule.seed, partial(self._table, plan))
-        spec = (
-            self._spec
-            if only is None
-            else self._spec.restricted(settings.variable_names("only", only, own=self.variable))
-        )
+        spec = self._restricted(only, constraints, rule.cycles)
         training = Training(self, self._structure(plan), spec.without(paused), table, rule, smoothing, holes, watch)
         programs = self._programs_for(plan, paused, table)
         with checkpoints.stage_journal(checkpoint, every, resume) as journal:
             engine, merge = checkpoints.as_begun(journal, table, engine, merge)
             runner = engine_for(engine, plan, self._row_cost * table.rows * epochs * cycles, device, precision)
+            if self.leaves is not None and runner.name == "torch":
+                runner = engines.get("cpu")  # numbers are read where the messages are made
             merge = merging(merge, rule, table)
             here = table.place != "workers"  # a worker has several tasks at once
             options = {"expect": holes == "expect", "threads": 1 if threads is None and not here else threads}
-            make = self._estep(
-                runner, plan, programs, hold=hold and table.in_memory, merge=merge, rests=not here, **options
-            )
+            estep_of = partial(self._estep_for, runner, plan, paused)
+            make = estep_of(table, hold=hold and table.in_memory, merge=merge, rests=not here, **options)
             counting = table.estep(partial(estep_over, make, partial(self._explained, plan=plan, programs=programs)))
             held_out = None
             if kept_back is not None:
-                once = self._estep(runner, plan, self._programs_for(plan, paused, kept_back), merge=False, **options)
+                once = estep_of(kept_back, merge=False, **options)
                 held_out = kept_back.estep(partial(estep_over, once, None))
             batch = None if online is None else Decayed(counting, online)
             run = {"engine": runner.name, "merge": merge}
             told = {} if kept_back is None else {"validation": digest(kept_back.digests())}
             told |= {} if precision is None else {"precision": precision}
+            told |= {"constraints": repr(list(constraints))} if constraints else {}
             learnt = training.run(batch or counting, self._parameters, journal, run, held_out, hold=hold, **told)
         self._parameters, history, record = learnt
         if batch is not None:
@@ -329,7 +332,7 @@ class Network(WiredModel, Queries):
         settings.number("weight", weight, LearningError)
         if not weight:
             return Online(power, effective_size)
-        plan, values = self._plan(), self._parameters.values
+        plan, values = self._plan(), self._tables
         last = self._trained[-1] if self._trained else {}
         alone = self.propagate(None, parts=["marginal"], engine="reference")  # the same bits every time
         running = expected(plan, values, [alone.marginal(name)[0] for name in plan.names])
@@ -384,12 +387,6 @@ class Network(WiredModel, Queries):
         otherwise = () if names is None else self._asked(None)
         return most_probable(*found, self._decided(given.plan), known_names(given.evidence), otherwise)
 
-    def _decided(self, plan: Plan) -> list[str]:
-        """Return the variables of a joint assignment: those of Sources and tables, without the copies at Diverters."""
-        layout = self._spec.layout
-        named = (*layout.prior_names, *(name for group in layout.table_names for name in group), *self.observed)
-        return [name for name in named if name in plan.index]
-
     def max_marginals(
         self, evidence: frames.Data = None, *, names: Collection[Name] | None = None
     ) -> dict[str, np.ndarray]:
@@ -440,16 +437,8 @@ class Network(WiredModel, Queries):
 
     # Behind the scenes: what a network of another kind does in its own way
 
-    def _encode(self, plan: Plan, data: frames.Data, weights: Any = None) -> Evidence:
-        return encode(plan, data, weights).scaled(self._wiring.log_scale)
-
-    def _table(self, plan: Plan, data: Any, weights: Any = None, executor: Any = None) -> EncodedTable:
-        """The rows of a table as codes, wherever they are."""
-        elsewhere = table_elsewhere(plan, data, weights, executor)
-        return self._encode(plan, data, weights) if elsewhere is None else elsewhere.scaled(self._wiring.log_scale)
-
     def _estep(self, engine: engines.Engine, plan: Plan, programs: Programs, **options: Any) -> EStepOf:
-        return partial(LocalEStep, engine, plan, programs, **options)
+        return partial(estep_of_rows, engine, plan, programs, **options)
 
     def _structure(self, plan: Plan) -> tuple[object, ...]:
         return (plan,)
@@ -464,12 +453,23 @@ class Network(WiredModel, Queries):
         threads: int | None,
         parts: tuple[str, ...],
     ) -> Messages:
-        return messages.sweep(engine, plan, programs, self._parameters.values, evidence, kept, threads, parts)
+        return messages.sweep(engine, plan, programs, self._tables, evidence, kept, threads, parts)
 
     def _sampled(self, plan: Plan, rows: int, generator: np.random.Generator) -> np.ndarray:
-        return sampled(plan, self._parameters.values, rows, generator, {})
+        return sampled(plan, self._tables, rows, generator, {})
 
-    # Behind the scenes
+    def _estep_for(
+        self, engine: engines.Engine, plan: Plan, paused: Collection[str], table: EncodedTable, **options: Any
+    ) -> EStepOf:
+        """What makes the E-step over the rows of a table."""
+
+        def over(rows: EncodedTable) -> EStepOf:
+            return self._estep(engine, plan, self._programs_for(plan, paused, rows), **options)
+
+        if self.leaves is None:
+            return over(table)
+        edge, size = plan.edge(self.leaves.variable), self._spec.layout.size
+        return partial(LeafEStep, self.leaves, edge, size, lambda rows: cast(RowEStep, over(rows)(rows)))
 
     def _assignments(self, evidence: frames.Data) -> Assignments:
         """Return the joint assignments given evidence; an error on graphs with loops, where sweeps are not exact."""
@@ -477,4 +477,4 @@ class Network(WiredModel, Queries):
         if not plan.is_tree:
             raise FgrnError("This network has loops, on which only sums of messages are approximated.")
         encoded = self._encode(plan, evidence)
-        return Assignments(plan, self._programs_for(plan, (), encoded), self._parameters.values, encoded)
+        return Assignments(plan, self._programs_for(plan, (), encoded), self._tables, encoded)

@@ -18,5 +18,7 @@ def with_states_ordered(net: Network, order: np.ndarray) -> Network:
         layout.table(values, number)[...] = layout.table(before.values, number)[order]
     for number in range(len(layout.prior_names)):
         layout.prior(values, number)[...] = layout.prior(before.values, number)[order]
+    if net._spec.leaves is not None:
+        values[layout.size :] = net._spec.leaves.ordered(before.values[layout.size :], order)
     new._parameters = replace(before, values=values)
     return new

@@ -25,6 +25,7 @@ from ..core import settings
 from ..core.exceptions import WiringError, counted, shortened, unknown_name
 from ..core.labels import Label
 from ..core.variable import Variable
+from ..flow.gaussian_leaves import GaussianLeaves
 from .blocks import SISO, Block, Diverter, Source
 from .chain import Chain
 from .network import Network
@@ -43,6 +44,7 @@ def lvm(
     prior: Any = None,
     learn_prior: bool = True,
     tables: Mapping[str, Any] | None = None,
+    leaves: GaussianLeaves | None = None,
 ) -> Network:
     """Return a Latent Variable Model: one hidden variable over all observed ones, any of which may be the class.
 
@@ -55,10 +57,12 @@ def lvm(
         learn_prior: whether it is learnt.
         tables: where learning starts, by the variable a table leads to: P(variable | hidden), a row for each hidden
             state; at random unless given.
+        leaves: continuous columns, if there are any: then there may be no other observed variable.
     """
     cause = Variable(name, hidden)
-    blocks = [Source(cause, prior, learn_prior), *_children([cause], _variables(observed))]
-    return _checked_network(observed, blocks, tables)
+    outputs = _variables(observed) if observed or leaves is None else []
+    blocks = [Source(cause, prior, learn_prior), *(_children([cause], outputs) if outputs else [])]
+    return _checked_network(observed, blocks, tables, leaves)
 
 
 def naive_bayes(
@@ -228,6 +232,7 @@ def hmm(
     name: str = "S",
     sequence: str = "sequence",
     tables: Mapping[str, Any] | None = None,
+    leaves: GaussianLeaves | None = None,
 ) -> Network:
     """Return a hidden Markov model: a `Chain`, where a row is one step; or unrolled, where a row is a whole sequence.
 
@@ -249,8 +254,9 @@ def hmm(
         tables: where learning starts: P(variable | hidden), a row for each hidden state, by the name of the variable;
             P(hidden of the next row | hidden) as "S next", and the prior of the first row as "S". At random unless
             given. The names are the same where the steps are unrolled.
+        leaves: continuous columns of a chain, if there are any: then there may be no other observed variable.
     """
-    outputs = _variables(observed)
+    outputs = _variables(observed) if observed or leaves is None else []
     if length is None:
         if f"{name} next" in observed:
             raise WiringError(
@@ -259,7 +265,9 @@ def hmm(
         state, following = Variable(name, hidden), Variable(f"{name} next", hidden)
         blocks = [Source(state), *_children([state], [*outputs, following])]
         net = _checked_network(observed, blocks, tables)  # checks the names
-        return Chain(net.blocks, (following.name, state.name), sequence)
+        return Chain(net.blocks, (following.name, state.name), sequence, leaves=leaves)
+    if leaves is not None:
+        raise WiringError("Continuous columns are those of a chain: leave out 'length'.")
     settings.whole("length", length, 1, WiringError)
     state = Variable(name, hidden)
     steps = [Variable(f"{name}[{t}]", state.labels) for t in range(length)]
@@ -301,7 +309,12 @@ def sequences(rows: Iterable[Mapping[str, Sequence[Any]]], length: int | None = 
     return table
 
 
-def _checked_network(observed: Mapping[str, States], blocks: list[Block], tables: Mapping[str, Any] | None) -> Network:
+def _checked_network(
+    observed: Mapping[str, States],
+    blocks: list[Block],
+    tables: Mapping[str, Any] | None,
+    leaves: GaussianLeaves | None = None,
+) -> Network:
     """Return the network of these blocks; an error if an observed variable has the name of a hidden one."""
     outputs = [block.output.name for block in blocks if isinstance(block, SISO)]
     made = {v.name for block in blocks for v in (*block.reads, *block.drives)}
@@ -311,7 +324,7 @@ def _checked_network(observed: Mapping[str, States], blocks: list[Block], tables
             raise WiringError(
                 f"{name!r} is what a hidden variable is called here; pass another name= for the hidden ones."
             )
-    return Network(_started(blocks, tables, {}))
+    return Network(_started(blocks, tables, {}), leaves=leaves)
 
 
 def _started(blocks: list[Block], tables: Mapping[str, Any] | None, called: Mapping[str, str]) -> list[Block]:

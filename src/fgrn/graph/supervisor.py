@@ -49,6 +49,7 @@ def specification_of(blocks: Sequence[Block]) -> Specification:
     sisos = {block.name: block for block in blocks if isinstance(block, (SISO, Factor))}
     sources = {block.variable.name: block for block in blocks if isinstance(block, Source)}
     first = [sisos[names[0]] for names in layout.table_names]
+    forms = tuple(block.form if isinstance(block, Factor) else None for block in first)
     return Specification(
         layout,
         tuple(block.table for block in first),
@@ -56,6 +57,7 @@ def specification_of(blocks: Sequence[Block]) -> Specification:
         tuple(block.support for block in first),
         tuple(block.learn for block in first),
         tuple(sources[name].learn for name in layout.prior_names),
+        forms if any(form is not None for form in forms) else None,
     )
 
 

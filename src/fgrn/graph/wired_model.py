@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from ..core import settings
-from ..core.exceptions import FgrnError, WiringError, counted, unknown_name, visible
+from ..core.exceptions import FgrnError, LearningError, WiringError, counted, unknown_name, visible
 from ..core.settings import Name
 from ..core.variable import Variable
+from ..flow.constraints import Constraints
+from ..flow.evidence import encode
+from ..flow.gaussian_leaves import GaussianLeaves, Moments
+from ..flow.leaf_estep import with_messages
 from ..flow.online import Online
-from ..flow.parameters import Parameters, free_parameters, initial
+from ..flow.parameters import Parameters, Specification, free_parameters, initial
+from ..learning.encoding import table_elsewhere
 from ..plan.plan import Plan
 from ..plan.schedule import MOST_PROGRAMS, Programs, special_edges
-from ..tables.encoded import EncodedTable
+from ..tables import frames
+from ..tables.encoded import EncodedTable, Evidence
 from .blocks import SISO, Block, Diverter, Factor, Source
 from .supervisor import layers_of, make_plan, specification_of
 from .wiring import Wiring
@@ -29,16 +35,31 @@ class WiredModel:
     _cannot: ClassVar[Mapping[str, str]] = {}
     """What a network of another kind cannot do, and why, in words."""
 
-    def __init__(self, blocks: Iterable[Block]) -> None:
+    def __init__(self, blocks: Iterable[Block], *, leaves: GaussianLeaves | None = None) -> None:
         if isinstance(blocks, (Source, Factor, SISO, Diverter)) or not isinstance(blocks, Iterable):
             raise WiringError(f"A Network is made of a list of blocks. Got {blocks!r} instead.")
         self._wiring = Wiring(tuple(blocks))
-        self._spec = specification_of(self._wiring.blocks)
+        self._spec = replace(specification_of(self._wiring.blocks), leaves=leaves)
+        if leaves is not None:
+            self._check_leaves(leaves)
         self._parameters = initial(self._spec)
         self._plans: dict[frozenset[str], Plan] = {}
         self._trained: tuple[dict[str, Any], ...] = ()
         self._counted: tuple[Parameters, Online] | None = None  # in batches, and the tables that were made of it
         self._programs: dict[tuple[frozenset[str], frozenset[int]], Programs] = {}
+
+    def _check_leaves(self, leaves: GaussianLeaves) -> None:
+        """Refuse continuous columns that do not go with the variables."""
+        if self.variable(leaves.variable).cardinality != leaves.states:
+            raise WiringError(f"{leaves.variable!r} does not have {leaves.states} states, as its leaves have it.")
+        twice = [name for name in leaves.columns if name in self._wiring.variables]
+        if twice or len(set(leaves.columns)) < len(leaves.columns):
+            raise WiringError(f"Two variables or columns have the same name: {(twice or list(leaves.columns))[0]!r}.")
+
+    def _check_learning_of_leaves(self, is_plain: bool) -> None:
+        """Refuse ways of learning that continuous columns do not know."""
+        if self.leaves is not None and not is_plain:
+            raise LearningError("Continuous columns are learnt with cycles=1, and not in batches that are seen once.")
 
     # What it is
 
@@ -94,6 +115,18 @@ class WiredModel:
         )
 
     @property
+    def leaves(self) -> GaussianLeaves | None:
+        """The continuous columns, which are normally distributed in each state of a variable; None without any."""
+        return self._spec.leaves
+
+    @property
+    def moments(self) -> Moments:
+        """The means and variances of the continuous columns, each (states, columns)."""
+        if self.leaves is None:
+            raise FgrnError("This network has no continuous columns, and so no means and variances.")
+        return self.leaves.estimates(self._parameters.values[self._spec.layout.size :])
+
+    @property
     def trained(self) -> tuple[dict[str, Any], ...]:
         """The record of learning: one mapping for each call, with rows, settings, likelihood, and execution.
 
@@ -108,10 +141,56 @@ class WiredModel:
         """The number of free parameters: cells of tables and priors, less one for every row."""
         return free_parameters(self._spec)
 
+    def _free_parameters_under(self, constraints: Sequence[Any]) -> int:
+        """The number of free parameters if learning meets constraints, as given to `learn`."""
+        return free_parameters(self._constrained(self._spec, constraints))
+
+    def _constrained_cells(self, constraints: Sequence[Any], names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Which cells of tables, side by side, constraints hold, and the place of the cell that each is equal to.
+
+        Both are (rows, cells in a row of all tables) for tables with the same number of rows; places count along rows.
+        """
+        found = self._constrained(self._spec, constraints).constraints
+        layout, places = self._spec.layout, np.arange(self._spec.layout.size)
+        free, leader = (places < 0, places) if found is None else (found.is_free, found.leader)
+        numbers = [layout.table_number(name) for name in names]
+        held, first, own = (
+            np.concatenate([layout.table(values, number) for number in numbers], axis=1)
+            for values in (~free, leader, places)
+        )
+        among = np.zeros(layout.size, dtype=np.intp)
+        among[own.ravel()] = np.arange(own.size)
+        return held, among[first]
+
+    def _constrained(self, spec: Specification, constraints: Sequence[Any]) -> Specification:
+        """The specification of learning under constraints on rows of tables."""
+        if not constraints:
+            return spec
+        if spec.forms:
+            raise LearningError("Constraints are for networks all of whose tables are free.", setting="constraints")
+        found = Constraints.of(constraints, spec.layout, lambda name, level: self.variable(name).code(level))
+        return replace(spec, constraints=found)
+
+    def _restricted(self, only: Collection[Name] | None, constraints: Sequence[Any], cycles: int) -> Specification:
+        """The specification of learning some tables alone, under constraints, with so many cycles in an epoch."""
+        if constraints and cycles > 1:
+            raise LearningError("Constraints are met with one cycle in each epoch.", setting="cycles", value=cycles)
+        spec = self._spec
+        if only is not None:
+            spec = spec.restricted(settings.variable_names("only", only, own=self.variable))
+        return self._constrained(spec, constraints)
+
     def copy(self) -> Self:
         """Return a copy with the same blocks and parameters, to be learnt further."""
         other = object.__new__(type(self))
         other.__setstate__(self.__getstate__())
+        return other
+
+    def _with(self, parameters: Parameters) -> Self:
+        """Return a model of the same blocks with other parameters, which shares its plans with this one."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._parameters, other._trained, other._counted = parameters, (), None
         return other
 
     def reset(self) -> None:
@@ -121,16 +200,17 @@ class WiredModel:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, WiredModel) or type(other) is not type(self):
             return NotImplemented
-        return self.blocks == other.blocks and self._parameters == other._parameters
+        same = self.blocks == other.blocks and self.leaves == other.leaves
+        return same and self._parameters == other._parameters
 
     __hash__ = None  # type: ignore[assignment]  # learning changes it
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self.blocks, self._parameters, self._trained, self._counted
+        return self.blocks, self._parameters, self._trained, self._counted, self.leaves
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.__init__(state[0])  # type: ignore[misc]
-        self._parameters, self._trained, self._counted = state[1:]
+        self.__init__(state[0], leaves=state[4])  # type: ignore[misc]
+        self._parameters, self._trained, self._counted = state[1:4]
 
     def __repr__(self) -> str:
         shape = f"tree of diameter {self.diameter}" if self.is_tree else "with loops"
@@ -140,6 +220,8 @@ class WiredModel:
         lines += [f"  {block._line}" for block in self.blocks[:40]]
         if len(self.blocks) > 40:
             lines.append(f"  ... {counted(len(self.blocks) - 40, 'more block')}")
+        if self.leaves is not None:
+            lines.append(f"  Gaussian  {self.leaves.variable} -> {', '.join(self.leaves.columns)}")
         return "\n".join(map(visible, lines))
 
     @property
@@ -153,6 +235,16 @@ class WiredModel:
         return replace(self._counted[1])
 
     # Behind the scenes
+
+    @property
+    def _continuous(self) -> tuple[str, ...]:
+        """The names of the continuous columns."""
+        return () if self.leaves is None else self.leaves.columns
+
+    @property
+    def _tables(self) -> np.ndarray:
+        """All tables and priors as one vector, without the parameters of continuous columns."""
+        return self._parameters.values[: self._spec.layout.size]
 
     def _plan(self, paused: Collection[str] = ()) -> Plan:
         """Return the plan of the graph, cut at the SISO blocks whose outputs are `paused`."""
@@ -174,6 +266,31 @@ class WiredModel:
                 self._programs.clear()
             self._programs[key] = Programs(plan, key[1])
         return self._programs[key]
+
+    def _encode(self, plan: Plan, data: frames.Data) -> Evidence:
+        """The evidence in a table; what continuous columns say is evidence on their hidden variable."""
+        rows, leaves = self._encode_rows(plan, data), self.leaves
+        if leaves is None:
+            return rows
+        rest = self._parameters.values[self._spec.layout.size :]
+        return with_messages(leaves, rest, plan.edge(leaves.variable), rows)
+
+    def _encode_rows(self, plan: Plan, data: frames.Data, weights: Any = None) -> Evidence:
+        """The rows of a table as codes, and the numbers of continuous columns as they are."""
+        return encode(plan, data, weights, continuous=self._continuous).scaled(self._wiring.log_scale)
+
+    def _table(self, plan: Plan, data: Any, weights: Any = None, executor: Any = None) -> EncodedTable:
+        """The rows of a table as codes, wherever they are."""
+        elsewhere = table_elsewhere(plan, data, weights, executor)
+        if elsewhere is not None and self.leaves is not None and not isinstance(data, Evidence):
+            raise LearningError("Continuous columns are learnt from tables in memory.", remedies="read the table first")
+        return self._encode_rows(plan, data, weights) if elsewhere is None else elsewhere.scaled(self._wiring.log_scale)
+
+    def _decided(self, plan: Plan) -> list[str]:
+        """Return the variables of a joint assignment: those of Sources and tables, without the copies at Diverters."""
+        layout = self._spec.layout
+        named = (*layout.prior_names, *(name for group in layout.table_names for name in group), *self.observed)
+        return [name for name in named if name in plan.index]
 
     def _rounds_needed(self, plan: Plan) -> int:
         """Return the number of parallel rounds that reach everything, which may be larger with paused blocks."""

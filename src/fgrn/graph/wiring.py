@@ -157,7 +157,8 @@ def check_ties(blocks: Iterable[Block]) -> None:
     for block in blocks:
         if isinstance(block, (SISO, Factor)) and block.tie is not None:
             one = first.setdefault(block.tie, block)
-            pairs = [(getattr(block, part), getattr(one, part)) for part in ("table", "learn", "support", "shape")]
+            parts = ("table", "learn", "support", "shape", "form")
+            pairs = [(getattr(block, part, None), getattr(one, part, None)) for part in parts]
             if type(one) is not type(block) or not all(same(a, b) for a, b in pairs):
                 raise WiringError(
                     f"The {type(block).__name__} blocks of {one.name!r} and {block.name!r} are tied as "

@@ -256,7 +256,8 @@ class Journal:
                     f"The checkpoint {str(self.path)!r} holds tables that are none of this network: it was altered. "
                     "Delete it, or name another, to begin anew."
                 )
-            if any(not np.array_equal(one.values[frozen], parameters.values[frozen]) for one in every):
+            given = [one.values[: spec.layout.size][frozen] for one in (parameters, *every)]
+            if any(not np.array_equal(one, given[0]) for one in given):
                 found = ["the tables that are not learnt differ"]
         if found:
             raise LearningError(

@@ -28,7 +28,7 @@ import numpy as np
 
 from ..core import settings
 from ..core.exceptions import LearningError
-from ..flow.em import EStep
+from ..flow.esteps import EStep
 from ..flow.parameters import Specification
 from .optimiser import minimised
 

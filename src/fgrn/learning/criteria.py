@@ -90,6 +90,8 @@ class Candidate:
     """Log-likelihood per row of rows that were not learnt from; NaN where none were kept back."""
     relative_entropy: float
     class_sizes: tuple[float, ...]
+    weight: float = np.nan
+    """Of the rows that were learnt from; NaN if it is not known, and then there is no SABIC."""
 
     @property
     def caic(self) -> float:
@@ -99,10 +101,7 @@ class Candidate:
     @property
     def sabic(self) -> float:
         """The sample-size-adjusted BIC of Sclove (1987)."""
-        rows = float(
-            np.exp((self.bic + 2 * self.log_likelihood) / max(self.n_parameters, 1))
-        )  # bic = k log n - 2 log L
-        return sabic(self.log_likelihood, self.n_parameters, rows)
+        return sabic(self.log_likelihood, self.n_parameters, self.weight)
 
     @classmethod
     def of(cls, fit: Fit, parameters: int, held_out: float = np.nan) -> Candidate:
@@ -116,6 +115,7 @@ class Candidate:
             held_out=held_out,
             relative_entropy=fit.relative_entropy,
             class_sizes=tuple((fit.sizes / fit.weight).tolist()),
+            weight=fit.weight,
         )
 
 
@@ -135,13 +135,12 @@ class Selection:
 
     def as_dicts(self) -> list[dict[str, object]]:
         """One mapping for each candidate, as a frame or JSON takes them; None where nothing was held out."""
-        records = [asdict(candidate) for candidate in self.candidates]
+        records = [asdict(one) | {"caic": one.caic, "sabic": one.sabic} for one in self.candidates]
         return [record | ({"held_out": None} if np.isnan(record["held_out"]) else {}) for record in records]
 
     def to_frame(self) -> Any:
-        """The candidates as a pandas data frame, a row for each, with CAIC and SABIC, too."""
-        more = [{"caic": one.caic, "sabic": one.sabic} for one in self.candidates]
-        return frame_of_records([one | other for one, other in zip(self.as_dicts(), more, strict=True)])
+        """The candidates as a pandas data frame, a row for each."""
+        return frame_of_records(self.as_dicts())
 
     @property
     def _held(self) -> bool:
@@ -149,12 +148,14 @@ class Selection:
         return not all(np.isnan(one.held_out) for one in self.candidates)
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
-        heads = ["hidden", "log-likelihood", "parameters", "AIC", "BIC", *(["held out"] if self._held else [])]
-        heads += ["rel. entropy", "smallest class", ""]
+        other = self.criterion if self.criterion in ("caic", "sabic") else None
+        heads = ["hidden", "log-likelihood", "parameters", "AIC", "BIC", *([other.upper()] if other else [])]
+        heads += [*(["held out"] if self._held else []), "rel. entropy", "smallest class", ""]
         rows = [
             [
                 f"{one.n_hidden}", f"{one.log_likelihood:,.1f}", f"{one.n_parameters:,}", f"{one.aic:,.1f}",
-                f"{one.bic:,.1f}", *([f"{one.held_out:.4f}"] if self._held else []), f"{one.relative_entropy:.3f}",
+                f"{one.bic:,.1f}", *([f"{getattr(one, other):,.1f}"] if other else []),
+                *([f"{one.held_out:.4f}"] if self._held else []), f"{one.relative_entropy:.3f}",
                 f"{min(one.class_sizes):.1%}", "<- best" if one is self.best else "",
             ]
             for one in self.candidates
@@ -201,6 +202,12 @@ class ClassSelection:
 
     candidates: tuple[ClassCandidate, ...] = field(default=())
     criterion: str = "log_loss"
+    dropped: int = 0
+    """How many more were clearly behind in the first of the rows that were kept back, and not tried on the others."""
+    unfinished: tuple[str, ...] = ()
+    """The structures of which the budget (`max_seconds`) did not allow to try all that might have been better."""
+    temperature: float = 1.0
+    """By which the best candidate is calibrated: its joint distribution is raised to the power 1 / temperature."""
 
     @property
     def best(self) -> ClassCandidate:
@@ -239,6 +246,11 @@ class ClassSelection:
     def _note(self) -> str:
         count, shown = len(self.candidates), len(self._shown())
         some = f"; the best of each structure and size, of {count} that were tried" if count > shown else ""
+        some += f"; {self.dropped} more were dropped, clearly behind in the first rows" if self.dropped else ""
+        some += f"; the best was calibrated by a temperature of {self.temperature:.2f}" if self.temperature != 1 else ""
+        if self.unfinished:
+            some += f"; the budget ended before all of {' and '.join(self.unfinished)} was tried: a larger max_seconds"
+            some += " allows more"
         return f"log-loss of the class of rows that were kept back, and its standard error; smaller is better{some}"
 
     def __str__(self) -> str:

@@ -90,6 +90,15 @@ class Rows(Protocol):
         """Return the codes of all rows; `without_zero`: of those whose weight is not 0."""
 
 
+def table_of_source(data: Any, missing: Sequence[Any] | None = None) -> Any:
+    """Return all rows of a source as one Arrow table in memory; `missing` as in `rows_of_source`."""
+    import pyarrow as pa
+
+    from ..tables.stream import stream_of
+
+    return pa.concat_tables(list(stream_of(data, missing)), promote_options="permissive")
+
+
 def rows_of_source(
     data: Any,
     executor: Any = None,

@@ -7,7 +7,7 @@ gives the same bits. What was decided in learning is kept with its history, as a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from .. import engines
 from ..core.exceptions import FgrnError, LearningError, Remedy, counted
@@ -83,9 +83,11 @@ class Execution:
 
 
 def engine_for(
-    name: str, plan: Plan, rows: int, device: str | None = None, precision: str | None = None
+    name: str | engines.Engine, plan: Plan, rows: int, device: str | None = None, precision: str | None = None
 ) -> engines.Engine:
-    """Return the engine of that name; "auto" is decided by the work of so many rows."""
+    """Return the engine of that name; "auto" is decided by the work of so many rows. An engine is returned as it is."""
+    if hasattr(name, "prepare"):
+        return cast("engines.Engine", name)
     settings = {"device": device, "precision": precision}
     given: dict[str, Any] = {key: value for key, value in settings.items() if value is not None}
     work = rows * plan.work

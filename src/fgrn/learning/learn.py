@@ -38,9 +38,9 @@ class Training:
     watch: em.Watcher | None
 
     def __post_init__(self) -> None:
-        if not self.table.rows or not self.table.columns:
+        if not self.table.rows or not (self.table.columns or self.spec.leaves):
             raise LearningError("There are no rows to learn from.")
-        if not any((*self.spec.learnt_tables, *self.spec.learnt_priors)):
+        if not any((*self.spec.learnt_tables, *self.spec.learnt_priors, self.spec.leaves)):
             raise LearningError("Nothing here may be learnt: all tables and priors are frozen.")
 
     def run(

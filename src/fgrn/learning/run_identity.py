@@ -90,9 +90,10 @@ def _as_json(value: Any) -> Any:
 def is_possible(parameters: Parameters, spec: Specification) -> bool:
     """Return whether learnt parameters are distributions, with zeros outside their support."""
     values, layout = parameters.values, spec.layout
-    if len(values) != layout.size:
+    end = layout.size
+    if len(values) != end + (0 if spec.leaves is None else spec.leaves.size) or not np.isfinite(values[end:]).all():
         return False
-    learnt = np.where(spec.learnt, values, 0.0)
+    learnt = np.where(spec.learnt, values[:end], 0.0)
     sums = np.add.reduceat(learnt, layout.lines)[spec.learnt[layout.lines]]
     numbers = (parameters.undrawn_tables, len(spec.tables)), (parameters.undrawn_priors, len(spec.priors))
     return (

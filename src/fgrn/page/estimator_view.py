@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..graph.network import Network
 from ..tables.missing import MISSING
+
+
+def fitted_network(model: Any) -> Network:
+    """The network of a fitted estimator; a mixture of trees as one network."""
+    found: Network = model.mixture_.as_network() if hasattr(model, "mixture_") else model.network_
+    return found
 
 
 def predicted_variable(model: Any) -> str | None:

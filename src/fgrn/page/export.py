@@ -8,6 +8,7 @@ from typing import Any
 
 from ..bayes.bayesian import BayesianNetwork
 from ..bayes.factored import FactoredModel
+from ..bayes.tree_mixture import TreeMixture
 from ..core.exceptions import FgrnError
 from ..core.variable import Variable
 from ..graph.chain import Chain
@@ -16,7 +17,7 @@ from ..plan.block_kinds import Message
 from ..plan.plan import Plan
 from ..plan.schedule import Programs
 from .card_layout import CARD, graph_view, shown_variables, states_as_json
-from .estimator_view import estimator_text
+from .estimator_view import estimator_text, fitted_network
 from .factor_layout import factor_view
 from .plan_bytes import Packed, pack_orders, pack_plan, pack_program
 
@@ -46,12 +47,6 @@ class Shown:
     cards: tuple[Variable, ...]
     columns: dict[str, Any]  # of an estimator: its class and its columns
 
-    @property
-    def scopes(self) -> dict[str, tuple[str, ...]]:
-        """The variables of every table, by the name of the table."""
-        parts = self.model._parts if isinstance(self.model, FactoredModel) else ()
-        return {part.name: part.scope for part in parts}
-
 
 MOST_SENT = 5_000_000
 """Bytes of the arrays that a page whose model stays in Python is sent, to show its factor graph."""
@@ -72,7 +67,7 @@ def document(model: Any, title: str, source: str) -> tuple[dict[str, Any], bytes
     numbers = {variable.name: plan.edge(variable.name) for variable in shown.cards}
     packed = Packed()
     pack_plan(packed, plan, network._parameters.values)
-    factor = factor_view(network, plan, numbers, shown.scopes)
+    factor = factor_view(network, plan, numbers)
     programs = Programs(plan, range(plan.edges))  # evidence may be on any edge, and soft
     text = _page_text(shown, numbers, title, source)
     if not plan.is_tree:
@@ -97,7 +92,7 @@ def served_document(model: Any, title: str, source: str) -> tuple[dict[str, Any]
     numbers = {variable.name: plan.edge(variable.name) for variable in shown.cards}
     text = {**_page_text(shown, numbers, title, source), "served": True, "loops": not plan.is_tree, "logScale": 0.0}
     packed = Packed()
-    factor = factor_view(network, plan, numbers, shown.scopes)
+    factor = factor_view(network, plan, numbers)
     if factor is not None:
         pack_plan(packed, plan, network._parameters.values)
         if plan.is_tree:
@@ -116,6 +111,7 @@ def _page_text(shown: Shown, numbers: Mapping[str, int], title: str, source: str
         "variables": [_variable(variable, numbers[variable.name], shown.model) for variable in shown.cards],
         "card": CARD,
         "graph": graph_view(shown.model, numbers),
+        "continuous": list(shown.network._continuous),
         **shown.columns,
     }
 
@@ -136,17 +132,25 @@ def shown_model(model: Any) -> Shown:
     if isinstance(model, FactoredModel):
         kind = "bayesian" if isinstance(model, BayesianNetwork) else "markov"
         return _check_cards(Shown(kind, model, model._tree_network(), model.variables, {}))
-    found = model if isinstance(model, Network) else getattr(model, "network_", None)
+    model = model.as_network() if isinstance(model, TreeMixture) else model
+    found = fitted_network(model) if hasattr(model, "network_") else model
     if isinstance(found, Chain):
         raise FgrnError(
             "A page shows one row, and a Chain has a variable for every row of a sequence. Unroll it: "
             "fgrn.hmm(..., length=5)."
+        )
+    if hasattr(model, "mixture_"):
+        raise FgrnError(
+            "A page shows one network, and this model is a mixture of trees that share tables. Explore its "
+            "`network_`, the tree they have in common, or fit with share_tables=False."
         )
     if not isinstance(found, Network):
         what = f"Got {type(model).__name__}"
         if hasattr(model, "fit"):
             what += ", which is not fitted: call fit first"
         raise FgrnError(f"A page shows a BayesianNetwork, a MarkovNetwork, a Network or a fitted estimator. {what}.")
+    if found.leaves is not None:
+        raise FgrnError("A page shows variables with states, and this model has continuous columns.")
     cards = tuple(shown_variables(found))
     if found is model:
         return _check_cards(Shown("network", found, found, cards, {}))

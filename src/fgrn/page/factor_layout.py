@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import sqrt
 from typing import Any
 
@@ -13,8 +13,9 @@ from ..plan.plan import Plan
 from ..plots.folding import Widths, network_layers
 from ..plots.placement import Node, is_straight, place_nodes, port
 from .card_layout import CARD, PIXELS, card_pixels, states_as_json
+from .wire_parts import WireParts
 
-MOST_BLOCKS = 200
+MOST_BLOCKS = 1000
 """Of a factor graph that is drawn."""
 
 WIRE = {"width": 104, "label": 16, "glyph": 34, "height": 58}
@@ -24,16 +25,13 @@ BOX = {"width": 150, "height": 38, "bar": 10}
 """The size in pixels of a block, and the height of a Diverter."""
 
 
-def factor_view(
-    net: Network, plan: Plan, cards: Mapping[str, int], scopes: Mapping[str, Sequence[str]]
-) -> dict[str, Any] | None:
+def factor_view(net: Network, plan: Plan, cards: Mapping[str, int]) -> dict[str, Any] | None:
     """The network as blocks and wires: their places and the lines between them, in pixels; None if it is too large.
 
     Args:
         net: the network.
         plan: its Plan.
         cards: of each variable that is shown with its beliefs, the edge.
-        scopes: of each factor, by its name, the variables that its table is over.
     """
     if len(net.blocks) > MOST_BLOCKS:
         return None
@@ -45,10 +43,20 @@ def factor_view(
     width, height = place_nodes(layers)
     view: dict[str, Any] = {"width": round(width * PIXELS), "height": round(height * PIXELS), "wire": WIRE, "box": BOX}
     nodes = [node for layer in layers for node in layer]
-    view["wires"] = [_wire(node, node.item, plan, cards) for node in nodes if isinstance(node.item, Variable)]
-    view["blocks"] = [_block(node, plan) | _scope(node, cards, scopes) for node in nodes if _is_block(node)]
+    parts = WireParts(net, cards)
+    view["wires"] = [
+        _wire(node, node.item, plan, cards) | parts.parts_of(node.item)
+        for node in nodes
+        if isinstance(node.item, Variable)
+    ]
+    boxes = [node for node in nodes if _is_block(node)]
+    view["blocks"] = [_block(node, plan) for node in boxes]
+    number_of = {id(node): number for number, node in enumerate(boxes)}
     view["lines"] = [
-        line for layer in layers for node in layer for line in _lines(node, max(n.top + n.height for n in layer))
+        line
+        for layer in layers
+        for node in layer
+        for line in _lines(node, max(n.top + n.height for n in layer), plan, number_of)
     ]
     return view
 
@@ -96,12 +104,6 @@ def _block(node: Node, plan: Plan) -> dict[str, Any]:
     return {"kind": "factor" if isinstance(block, Factor) else "source", "number": number, **place}
 
 
-def _scope(node: Node, cards: Mapping[str, int], scopes: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """The edges of the variables of a factor."""
-    names = scopes.get(node.item.name, ()) if isinstance(node.item, Factor) else ()
-    return {"scope": [cards[name] for name in names]} if names else {}
-
-
 def _reader(plan: Plan, edge: int) -> int:
     """The Diverter that reads an edge."""
     return next(
@@ -112,8 +114,17 @@ def _reader(plan: Plan, edge: int) -> int:
     )
 
 
-def _lines(node: Node, bottom: float) -> list[list[list[float]]]:
-    """The lines from a node to those below it: two points, or the same and a curve of three more."""
+def _lines(node: Node, bottom: float, plan: Plan, number_of: Mapping[int, int]) -> list[dict[str, Any]]:
+    """The lines from a node to those below it, each with its wire and the block at its end.
+
+    A line has two points, or the same and a curve of three more.
+
+    Args:
+        node: a block, a wire, or a bend of a wire.
+        bottom: of its layer.
+        plan: of the network.
+        number_of: each block, in the list of blocks, by the id of its node.
+    """
     lines = []
     for other in node.below:
         start, end = port(node, other), port(other, node)
@@ -123,8 +134,19 @@ def _lines(node: Node, bottom: float) -> list[list[list[float]]]:
         else:
             middle = (bottom + other.top) / 2
             points += [(start, middle), (end, middle), (end, other.top)]
-        lines.append([[_pixels(x), _pixels(y)] for x, y in points])
+        upper, lower = _without_bends(node, up=True), _without_bends(other, up=False)
+        wire, block = (upper, lower) if isinstance(upper.item, Variable) else (lower, upper)
+        edge = plan.edge(wire.item.name)  # type: ignore[union-attr]
+        pixels = [[_pixels(x), _pixels(y)] for x, y in points]
+        lines.append({"edge": edge, "block": number_of[id(block)], "points": pixels})
     return lines
+
+
+def _without_bends(node: Node, up: bool) -> Node:
+    """The wire or block that a line leads to through bends."""
+    while node.item is None:
+        node = (node.above if up else node.below)[0]
+    return node
 
 
 def _pixels(inches: float) -> float:

@@ -10,7 +10,7 @@ from ..bayes.factored import FactoredModel
 from ..core.exceptions import FgrnError
 from ..graph.network import Network
 from ..plots.style import as_svg
-from .estimator_view import predicted_variable
+from .estimator_view import fitted_network, predicted_variable
 from .page import explore
 
 MOST_BYTES = 2_000_000
@@ -43,8 +43,9 @@ def _picture(model: Any) -> str:
     if isinstance(model, Network):
         return as_svg(plots.network(model))
     if not isinstance(model, FactoredModel):
-        first = [name for name in model.network_.observed if name == predicted_variable(model)]
-        return as_svg(plots.network(model.network_, always=first))
+        network = fitted_network(model) if _visited_states(model) <= MOST_JOINT_STATES else model.network_
+        first = [name for name in network.observed if name == predicted_variable(model)]
+        return as_svg(plots.network(network, always=first))
     for detail in ("auto", "names"):
         try:
             return as_svg(plots.graph(model, detail=detail))
@@ -59,7 +60,8 @@ def _visited_states(model: Any) -> int:
         sizes = {variable.name: variable.cardinality for variable in model.variables}
         return sum(prod(sizes[name] for name in clique) for clique in model.tree.cliques)
     network = model if isinstance(model, Network) else model.network_
-    return int(network._parameters.values.size)
+    trees = model.mixture_.trees if hasattr(model, "mixture_") else 1
+    return int(network._parameters.values.size) * trees**2
 
 
 def _page_button(model: Any) -> str:

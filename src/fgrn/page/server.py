@@ -18,6 +18,7 @@ import numpy as np
 from ..core.exceptions import ImpossibleEvidence
 from .disk_rows import RowsOnDisk
 from .export import shown_model
+from .likeliest_states import LikeliestStates
 from .page import served_html
 
 MOST_BYTES = 10_000_000
@@ -79,8 +80,11 @@ class Answers:
             **({} if seen.rounds is None else {"loops": _rounds_told(seen)}),
         }
 
-    def study(self, given: Given, target: int, profiles: bool = False) -> dict[str, Any]:
-        """What speaks for the target, what to ask next, the most probable states together, and if wanted profiles."""
+    def study(self, given: Given, target: int | None, profiles: bool = False, assignments: int = 0) -> dict[str, Any]:
+        """What speaks for a target, what to ask next, and if wanted profiles and the most probable states together."""
+        likeliest = self._likeliest(given, assignments)
+        if target is None:
+            return {"gains": [], "entropy": 0.0, "explanation": None, "likeliest": likeliest}
         known = [one for one in given if one[0] != target]
         size = self.variables[target].cardinality
         rows: list[Given] = [known, *([*known, (target, unit.tolist())] for unit in np.eye(size))]
@@ -92,7 +96,6 @@ class Answers:
             ratio = np.divide(belief[1:], belief[0], out=np.ones_like(belief[1:]), where=belief[1:] > 0)
             gains.append(float(aim @ (belief[1:] * np.log2(ratio)).sum(axis=1)))
         told = self.network.explain(self._row(known), self.names[target])
-        best = self.network.most_probable(self._columns([given]), names=self.names)
         return {
             "gains": gains,
             "entropy": float(-(aim[aim > 0] * np.log2(aim[aim > 0])).sum()),
@@ -103,13 +106,16 @@ class Answers:
                 "contributions": [[self.edges[number], told.contributions[self.names[number]]] for number, _ in known],
                 "logOdds": told.log_odds,
             },
-            "assignment": [
-                variable.code(_label_of_row(best.labels[name]))
-                for name, variable in zip(self.names, self.variables, strict=True)
-            ],
-            "logProbability": float(np.ravel(best.log_probability)[0]),
+            "likeliest": likeliest,
             **({"profiles": self._profiles(target)} if profiles else {}),
         }
+
+    def _likeliest(self, given: Given, count: int) -> list[dict[str, Any]]:
+        """The most probable states of all variables together, as `most_probable_k` of a model orders them."""
+        weights = {number: np.array(one) for number, one in given}
+        start = [weights.get(number, np.ones(one.cardinality)) for number, one in enumerate(self.variables)]
+        found = LikeliestStates(self.network, self.variables).first(start, count)
+        return [{"states": states, "logProbability": value} for states, value in found]
 
     def _profiles(self, target: int) -> list[list[list[float]]]:
         """By state of the target: the distribution of every variable given that state alone."""
@@ -155,10 +161,6 @@ def _rounds_told(seen: Any) -> dict[str, Any]:
     return {"count": seen.rounds, "converged": bool(seen.converged.all()), "rounds": []}
 
 
-def _label_of_row(label: Any) -> Any:
-    return label[0] if isinstance(label, (list, np.ndarray)) else label
-
-
 def server_of(
     model: Any, title: str, source: str = "", port: int = 0, rows: RowsOnDisk | None = None
 ) -> tuple[ThreadingHTTPServer, str]:
@@ -177,7 +179,10 @@ def server_of(
     asked: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
         f"/{token}/ask": answers.answer,
         f"/{token}/study": lambda said: answers.study(
-            answers.given(said), answers.number_of[said["target"]], bool(said.get("profiles"))
+            answers.given(said),
+            None if said["target"] < 0 else answers.number_of[said["target"]],
+            bool(said.get("profiles")),
+            int(said.get("assignments", 0)),
         ),
         **({} if rows is None else {f"/{token}/row": lambda said: {"values": rows.row(int(said["row"]))}}),
     }

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from ..tables import frames
-from . import arcs
+from . import arcs, diagrams
 from .charts import convergence, explanation, selection
 from .drawing import draw_network
 from .profiles import prototypes
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from ..bayes.arc_confidence import ArcConfidence
     from ..bayes.factored import FactoredModel
+    from ..bayes.influence import InfluenceDiagram
     from ..graph.network import Network
 
 __all__ = [
@@ -71,7 +72,7 @@ def network(
 
 @styled()
 def graph(
-    model: FactoredModel,
+    model: FactoredModel | InfluenceDiagram,
     evidence: frames.Data = None,
     *,
     row: int = 0,
@@ -83,10 +84,11 @@ def graph(
 ) -> Figure:
     """Draw a Bayesian network as a directed graph: a card with the marginal of every variable, and an arrow per arc.
 
-    Observed variables have a dark heading. A `MarkovNetwork` is drawn with its factors, as squares.
+    Observed variables have a dark heading. A `MarkovNetwork` is drawn with its factors, as squares; an
+    `InfluenceDiagram` by its names alone, decisions as rectangles and utilities as diamonds.
 
     Args:
-        model: a `BayesianNetwork` or `MarkovNetwork`.
+        model: a `BayesianNetwork`, `MarkovNetwork` or `InfluenceDiagram`.
         evidence: a mapping of columns or a dataframe, as for `propagate`; None for no evidence.
         row: the row of the evidence to show.
         detail: "full", every state with its probability; "compact", a row of bars and the likeliest state; "names", the
@@ -96,4 +98,8 @@ def graph(
         strength: what `fgrn.arc_confidence` found: the line of an arc is the wider the more samples have it.
         ax: the axes to draw on; None for a new figure.
     """
+    from ..bayes.influence import InfluenceDiagram
+
+    if isinstance(model, InfluenceDiagram):
+        return diagrams.draw_influence_diagram(model, ax)
     return arcs.draw_model_graph(model, evidence, row, detail, variables, method, strength, ax)

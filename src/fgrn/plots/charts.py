@@ -152,7 +152,7 @@ def selection(selection: Selection, *, ax: Axes | None = None) -> Figure:
         raise FgrnError("There is no selection to draw: no number of hidden states was tried.")
     sizes, best = [one.n_hidden for one in tried], selection.best
     curves = [
-        ("smaller is better", {"aic": "AIC", "bic": "BIC"}),
+        ("smaller is better", {"aic": "AIC", "bic": "BIC", "caic": "CAIC", "sabic": "SABIC"}),
         ("larger is better", {"held_out": "held out, per row"}),
         ("1 is clear-cut", {"relative_entropy": "relative entropy"}),
     ]
@@ -170,6 +170,8 @@ def selection(selection: Selection, *, ax: Axes | None = None) -> Figure:
                 at = tried.index(best)
                 axis.plot(sizes[at : at + 1], values[at : at + 1], "o", color=color, markersize=9, gid="chosen")
             known = np.flatnonzero(np.isfinite(values))
+            if not len(known):
+                continue
             ends.append((float(sizes[known[-1]]), float(values[known[-1]]), name, color))
         axis.axvline(best.n_hidden, color=LINE, linewidth=1, zorder=0)
         label_ends(figure, axis, ends)

@@ -55,7 +55,7 @@ def impute(
         schema: the levels and bins of the columns.
         marginals: returns the marginals of some columns in each row.
     """
-    found = marginals([name for name, column in data.items() if column.unknown.any()])
+    found = marginals([name for name, column in data.items() if schema[name].levels and column.unknown.any()])
     sure = np.ones((frames.row_count(columns), len(columns)))
     out: dict[str, list[Any]] = {}
     for position, name in enumerate(columns):
@@ -74,6 +74,31 @@ def impute(
             new = [column.levels[code] for code in best.tolist()]
         out[name] = _merged(new, unknown, old)
     return out, sure
+
+
+def impute_numbers(
+    columns: Mapping[str, Any],
+    data: Mapping[str, np.ndarray],
+    expected: Mapping[str, np.ndarray],
+    sure: np.ndarray,
+) -> dict[str, list[Any]]:
+    """Return continuous columns with missing numbers replaced by the expected ones; `sure` is 0 at these.
+
+    A number has a density and no probability.
+
+    Args:
+        columns: the table as it was read.
+        data: its continuous columns as numbers, NaN where one is missing.
+        expected: by column the expected number in each row.
+        sure: the probability of each value, (rows, columns), which is changed.
+    """
+    out: dict[str, list[Any]] = {}
+    for position, name in enumerate(columns):
+        if name in expected and np.isnan(data[name]).any():
+            unknown = np.isnan(data[name])
+            sure[unknown, position] = 0.0
+            out[name] = _merged(expected[name].tolist(), unknown, frames.as_list(columns[name]))
+    return out
 
 
 def _merged(new: Sequence[Any], unknown: np.ndarray, old: Sequence[Any]) -> list[Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ..core.labels import Labels
 from ..core.printing import html_table, text_table
+from ..flow.gaussian_leaves import Moments
 from ..tables.outputs import frame_of_records
 
 
@@ -22,6 +23,7 @@ class Forecast:
         states: (sequences, steps, states) the distribution of the hidden state.
         columns: by column the distribution of its levels, (sequences, steps, levels).
         levels: by column its levels, and `labels` the hidden states.
+        numbers: by continuous column the expected number and its standard deviation, each (sequences, steps).
     """
 
     sequences: tuple[Any, ...]
@@ -29,6 +31,7 @@ class Forecast:
     levels: Mapping[str, tuple[Any, ...]]
     states: np.ndarray
     columns: Mapping[str, np.ndarray]
+    numbers: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -40,17 +43,29 @@ class Forecast:
         labels: Labels,
         tables: Mapping[str, np.ndarray],
         levels: Mapping[str, tuple[Any, ...]],
+        moments: Mapping[str, Moments] | None = None,
     ) -> Forecast:
-        """From the distribution of the state at the last step of each sequence: state(h) = last * transitions^h."""
+        """From the distribution of the state at the last step of each sequence: state(h) = last * transitions^h.
+
+        `tables` are those of columns with levels, (states, levels), `moments` those of continuous ones, (states,).
+        """
         states = np.empty((len(last), steps, len(transitions)))
         here = last
         for step in range(steps):
             here = here @ transitions
             states[:, step] = here
-        return cls(sequences, labels, levels, states, {name: states @ table for name, table in tables.items()})
+        numbers = {}
+        for name, (means, variances) in (moments or {}).items():
+            expected = states @ means
+            numbers[name] = expected, np.sqrt(states @ (variances + means**2) - expected**2)
+        columns = {name: states @ table for name, table in tables.items()}
+        return cls(sequences, labels, levels, states, columns, numbers)
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """For each sequence and step the likeliest state and levels, each with its probability."""
+        """For each sequence and step the likeliest state and levels, each with its probability.
+
+        Of continuous columns the expected number, with its standard deviation as "sd(column)".
+        """
         found = []
         for number, name in enumerate(self.sequences):
             for step in range(self.states.shape[1]):
@@ -58,6 +73,8 @@ class Forecast:
                 for key, shares, words in self._all():
                     best = int(shares[number, step].argmax())
                     record |= {key: words[best], f"P({key})": float(shares[number, step, best])}
+                for key, (expected, spread) in self.numbers.items():
+                    record |= {key: float(expected[number, step]), f"sd({key})": float(spread[number, step])}
                 found.append(record)
         return found
 
@@ -71,12 +88,17 @@ class Forecast:
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         records = self.as_dicts()
-        heads = ["sequence", "step", *(key for key, _, _ in self._all())]
+        likeliest = [key for key, _, _ in self._all()]
         rows = [
-            [str(one["sequence"]), str(one["step"]), *(f"{one[key]} ({one[f'P({key})']:.0%})" for key in heads[2:])]
+            [
+                str(one["sequence"]),
+                str(one["step"]),
+                *(f"{one[key]} ({one[f'P({key})']:.0%})" for key in likeliest),
+                *(f"{one[key]:.4g} (sd {one[f'sd({key})']:.3g})" for key in self.numbers),
+            ]
             for one in records
         ]
-        return heads, rows
+        return ["sequence", "step", *likeliest, *self.numbers], rows
 
     def __str__(self) -> str:
         return text_table(*self._rows())

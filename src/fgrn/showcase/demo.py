@@ -83,6 +83,8 @@ def run_demo(output: Path, hidden: int = 100, epochs: int = 40, say: Callable[[s
     say("  fgrn inspect yours.csv")
     say("  fgrn fit yours.csv --target COLUMN -o yours.fgrn")
     say(f"or with this one: fgrn fit {output / 'digits.csv'} --target digit -o {output / 'mine.fgrn'} --test 0.2")
+    say("\nThe model as a page, on which pixels are set with a click; open it in a browser:")
+    say(f"  {files[-1]}")
     return {
         "rows": TRAINING_ROWS,
         "rows_kept_back": table.rows - TRAINING_ROWS,
@@ -131,7 +133,6 @@ def _write_files(
     table_file.write(table.columns, output / "digits.csv")
     say(f"  {output / 'digits.csv'}  the table")
     explore(model, output / "digits.html", title="Handwritten digits", source=output / "digits.fgrn")
-    say(f"  {output / 'digits.html'}  the model as a page: open it in a browser, and set pixels with a click")
     files = (*(name for name, _, _ in pictures), "digits.fgrn", "digits.csv", "digits.html")
     return [str(output / name) for name in files]
 

@@ -14,14 +14,20 @@ from .latent_classes import LatentClasses
 
 
 def in_order_of(model: LatentClasses, to: LatentClasses) -> LatentClasses:
-    """The model with its classes in the order in which their profiles are nearest to those of another model.
+    """The model with its classes in the order in which their profiles are nearest to those of another model."""
+    return model.ordered(nearest_order(model, to))
+
+
+def nearest_order(model: LatentClasses, to: LatentClasses) -> np.ndarray:
+    """The numbers of the classes of a model in the order in which their profiles are nearest to those of another.
 
     The sum of squared differences of item-response probabilities is minimised over all orders (Kuhn 1955).
     """
     from scipy.optimize import linear_sum_assignment
 
     apart = ((to.cells[:, None, :] - model.cells[None, :, :]) ** 2).sum(axis=2)
-    return model.ordered(linear_sum_assignment(apart)[1])
+    found: np.ndarray = linear_sum_assignment(apart)[1]
+    return found
 
 
 def class_order(model: LatentClasses, by: Any) -> np.ndarray:

@@ -10,7 +10,7 @@ of the estimate before anything is computed of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +23,7 @@ from ..queries.sampling import draw_states
 from ..tables.frames import UNKNOWN
 from ..tables.outputs import frame_of_records
 from .alignment import in_order_of
+from .fit import GoodnessOfFit, goodness_of_fit
 from .latent_classes import LatentClasses, Patterns, distinct_rows
 from .standard_errors import StandardErrors, check_level
 
@@ -161,6 +162,26 @@ def _flat(model: LatentClasses) -> np.ndarray:
 
 def _seed(generator: np.random.Generator) -> int:
     return int(generator.integers(2**31 - 1))
+
+
+def bootstrap_fit(
+    model: LatentClasses, rows: Patterns, refit: Refit, parameters: int, replicates: int, seed: int = 0
+) -> GoodnessOfFit:
+    """The fit of a model with p-values from tables that are drawn from it, and to which it is fitted again.
+
+    They do not need many rows in each cell (Langeheine, Pannekoek and van de Pol 1996).
+    """
+    settings.whole("n_bootstrap", replicates, 1, LearningError)
+    generator = np.random.default_rng(seed)
+    found = goodness_of_fit(model, rows, parameters)
+    larger = np.zeros(len(found.statistics))
+    for _ in range(replicates):
+        drawn = drawn_from_model(model, rows, generator)
+        other = goodness_of_fit(refit(drawn, model.n_classes, _seed(generator)), drawn, parameters)
+        larger += [a.value >= b.value for a, b in zip(other.statistics, found.statistics, strict=True)]
+    p = ((1 + larger) / (1 + replicates)).tolist()
+    tested = tuple(replace(one, p=chance) for one, chance in zip(found.statistics, p, strict=True))
+    return replace(found, statistics=tested, replicates=replicates)
 
 
 @dataclass(frozen=True)

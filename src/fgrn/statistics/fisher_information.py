@@ -11,16 +11,17 @@ the observed items of row i meet. The information is minus the sum over rows; sm
 with the likelihood, adds its own second derivatives. No derivative is approximated.
 
 Cells on the boundary (probability 0) are held fixed; the largest other cell of a table row is the reference, whose
-logit is 0. Rows are taken in blocks, and everything is a matrix product.
+logit is 0. Rows are taken in blocks, and everything is a matrix product. Where class sizes depend on covariates of the
+row (`ClassLogits`), their coefficients are the first parameters, in place of the logits of the prior.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .latent_classes import LatentClasses, Patterns
+from .latent_classes import ClassLogits, LatentClasses, Patterns
 
 LEAST_EXPECTED = 0.1
 """Expected rows in a cell, beyond those of smoothing, below which its probability is on the boundary."""
@@ -38,6 +39,8 @@ class Estimates:
     boundary      (C,): which are on the boundary, and held fixed
     free          (F,): the cells whose logit is a parameter: not fixed, and not the reference of their distribution
     within        (C,): the probability among those of its distribution that are not fixed; 0 if it is fixed itself
+    given         (C,): which were given by constraints, and are fixed for that
+    parameter     (F,): the number of the parameter that each free logit is: the same for those that are equal
     """
 
     probability: np.ndarray
@@ -45,17 +48,24 @@ class Estimates:
     boundary: np.ndarray
     free: np.ndarray
     within: np.ndarray
+    given: np.ndarray
+    parameter: np.ndarray
 
     @classmethod
     def of(cls, model: LatentClasses, counts: np.ndarray, prior_counts: np.ndarray) -> Estimates:
         """Those of a model, in which so many rows are expected: (K, M) for the levels, (K,) for the classes."""
         classes = model.n_classes
-        probability = np.concatenate([model.prior, model.cells.ravel()])
+        cells, leader = model.cells.ravel(), None if model.leader is None else model.leader.ravel()
+        if leader is not None:  # equal to the last digit, so that the same level is the reference
+            cells = cells[leader]
+            counts = np.bincount(leader, counts.ravel(), minlength=counts.size)[leader].reshape(counts.shape)
+        probability = np.concatenate([model.prior, cells])
         items = np.repeat(np.arange(len(model.names)), model.sizes)
         lines = 1 + np.arange(classes)[:, None] * len(model.names) + items
         line = np.concatenate([np.zeros(classes, dtype=np.intp), lines.ravel()])
         empty = prior_counts < LEAST_EXPECTED
-        fixed = (counts < LEAST_EXPECTED) | empty[:, None]
+        given = np.zeros(counts.shape, dtype=bool) if model.held is None else model.held
+        fixed = (counts < LEAST_EXPECTED) | empty[:, None] | given
         boundary = np.concatenate([empty, fixed.ravel()])
         total = np.bincount(line, probability * ~boundary)
         within = np.divide(probability * ~boundary, total[line], out=np.zeros(len(line)), where=total[line] > 0)
@@ -64,7 +74,18 @@ class Estimates:
         is_free[order[np.append(line[order][1:] != line[order][:-1], True)]] = False  # the largest of each line
         if not model.learns_prior:
             is_free[:classes] = False
-        return cls(probability, line, boundary, np.flatnonzero(is_free), within)
+        free = np.flatnonzero(is_free)
+        same = np.arange(len(line))
+        if leader is not None:
+            same[classes:] = classes + leader
+        parameter = np.unique(same[free], return_inverse=True)[1].reshape(-1)
+        given = np.concatenate([np.zeros(classes, dtype=bool), given.ravel()])
+        return cls(probability, line, boundary, free, within, given, parameter)
+
+    def merging(self) -> np.ndarray | None:
+        """(F, parameters): 1 where a free logit is a parameter; None if every one is a parameter of its own."""
+        count = int(self.parameter.max(initial=-1)) + 1
+        return None if count == len(self.free) else np.eye(count)[self.parameter]
 
     def jacobian(self) -> np.ndarray:
         """(C, F): the derivative of each probability by each free logit."""
@@ -74,50 +95,103 @@ class Estimates:
         moving = np.where(self.boundary, 0.0, self.probability)
         return np.where(same, moving[:, None] * moved, 0.0)
 
+    def moved(self, step: np.ndarray) -> np.ndarray:
+        """(C,): the probabilities after a step, (F,), of the free logits."""
+        odds = self.within.copy()
+        odds[self.free] *= np.exp(step)
+        share = np.bincount(self.line, np.where(self.boundary, 0.0, self.probability))
+        total = np.bincount(self.line, odds)
+        moved: np.ndarray = odds * np.divide(share, total, out=np.zeros_like(share), where=total > 0)[self.line]
+        return np.where(self.boundary, self.probability, moved)
+
+    def smoothing_gradient(self, smoothing: float) -> np.ndarray:
+        """(F,): the derivatives of smoothing * sum of log(probability), of cells that are not fixed, by free logits."""
+        moving = np.bincount(self.line, ~self.boundary)
+        found: np.ndarray = smoothing * (1 - moving[self.line] * self.within)[self.free]
+        return found
+
 
 @dataclass(frozen=True, eq=False)
 class Information:
     """The information matrix of the free parameters, and the scores it is made of.
 
+    F counts the coefficients of class sizes, if these depend on covariates, and after them the free logits of `cells`,
+    those that are equal by constraints once.
+
     cells         all probabilities of the model
+    logits        class sizes that depend on covariates; None if they do not
+    weights       (patterns,): of the rows
     information   (F, F): minus the second derivatives of the log-likelihood, with those of the smoothing
     outer         (F, F): the sum of weight * score * score'
     scores        (patterns, F): the gradient of the log-likelihood of each pattern
     """
 
     cells: Estimates
+    logits: ClassLogits | None
+    weights: np.ndarray
     information: np.ndarray
     outer: np.ndarray
     scores: np.ndarray
 
+    @property
+    def ahead(self) -> int:
+        """How many coefficients of class sizes stand ahead of the logits of cells."""
+        return 0 if self.logits is None else self.logits.count
 
-def expected_counts(model: LatentClasses, rows: Patterns) -> tuple[np.ndarray, np.ndarray]:
+    def jacobian(self) -> np.ndarray:
+        """(C, F): the derivative of each probability by each parameter; class sizes are means over the rows."""
+        own, merging = self.cells.jacobian(), self.cells.merging()
+        if self.logits is None:
+            return own if merging is None else own @ merging
+        first = np.zeros((len(own), self.ahead))
+        first[: len(self.logits.beta)] = self.logits.size_jacobian(self.weights)
+        return np.concatenate([first, own], axis=1)
+
+
+def expected_counts(
+    model: LatentClasses, rows: Patterns, logits: ClassLogits | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """How many rows are expected in each class at each level, (K, M), and in each class, (K,)."""
     counts = np.zeros_like(model.cells)
     sizes = np.zeros(model.n_classes)
     for block in rows.blocks(model.cells.shape[1]):
-        posterior, _ = model.posterior(rows.codes[block])
+        shares = None if logits is None else logits.of_rows(block).shares
+        posterior, _ = model.posterior(rows.codes[block], shares)
         weighted = posterior * rows.weights[block, None]
         counts += weighted.T @ model.indicators(rows.codes[block])
         sizes += weighted.sum(axis=0)
     return counts, sizes
 
 
-def information(model: LatentClasses, rows: Patterns) -> Information:
-    """The scores and the information matrix of a model on some rows."""
-    counts, sizes = expected_counts(model, rows)
+def information(model: LatentClasses, rows: Patterns, logits: ClassLogits | None = None) -> Information:
+    """The scores and the information matrix of a model on some rows.
+
+    With `logits`, whose rows are those of `rows`, the class sizes depend on covariates, and `model.prior` is not used.
+    """
+    if logits is not None:
+        model = replace(model, prior=np.average(logits.shares, axis=0, weights=rows.weights), learns_prior=False)
+    counts, sizes = expected_counts(model, rows, logits)
     cells = Estimates.of(model, counts, sizes)
-    kinds = _Kinds.of(model, cells)
-    free = len(cells.free)
+    ahead = 0 if logits is None else logits.count
+    kinds = _Kinds.of(model, cells, ahead)
+    free = ahead + len(cells.free)
     scores = np.empty((len(rows.codes), free))
     second, outer = np.zeros((free, free)), np.zeros((free, free))
     for block in rows.blocks(free + model.cells.size):
-        some, added = _scores_of(model, cells, kinds, rows.codes[block], rows.weights[block])
+        own = None if logits is None else logits.of_rows(block)
+        some, added = _scores_of(model, cells, kinds, rows.codes[block], rows.weights[block], own)
         scores[block] = some
         outer += some.T @ (some * rows.weights[block, None])
         second += added
-    curved = _curvature(model, cells, counts, sizes)
-    return Information(cells, curved + outer - second, outer, scores)
+    curved = np.zeros((free, free))
+    curved[ahead:, ahead:] = _curvature(model, cells, counts, sizes)
+    if logits is not None:
+        curved[:ahead, :ahead] = logits.curvature(rows.weights, logits.shares)
+    found, merging = curved + outer - second, cells.merging()
+    if merging is not None and logits is None:
+        scores = scores @ merging
+        found, outer = merging.T @ found @ merging, merging.T @ outer @ merging
+    return Information(cells, logits, rows.weights, found, outer, scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,43 +201,50 @@ class _Kinds:
     prior   classes whose logit is free
     columns of each class: the columns among the M levels whose logit is free
     places  of each class: where those are among the free parameters
+    first   how many parameters of class sizes stand ahead of those of tables
     """
 
     prior: np.ndarray
     columns: tuple[np.ndarray, ...]
     places: tuple[slice, ...]
+    first: int
 
     @classmethod
-    def of(cls, model: LatentClasses, cells: Estimates) -> _Kinds:
+    def of(cls, model: LatentClasses, cells: Estimates, ahead: int) -> _Kinds:
         classes, width = model.cells.shape
         owner = np.where(cells.free < classes, -1, (cells.free - classes) // max(width, 1))
         columns, places = [], []
         for k in range(classes):
             mine = np.flatnonzero(owner == k)
             columns.append((cells.free[mine] - classes) % max(width, 1))
-            places.append(slice(mine[0], mine[-1] + 1) if len(mine) else slice(0, 0))
-        return cls(cells.free[owner < 0], tuple(columns), tuple(places))
+            places.append(slice(ahead + mine[0], ahead + mine[-1] + 1) if len(mine) else slice(0, 0))
+        prior = cells.free[owner < 0]
+        return cls(prior, tuple(columns), tuple(places), ahead + len(prior))
 
 
 def _scores_of(
-    model: LatentClasses, cells: Estimates, kinds: _Kinds, codes: np.ndarray, weights: np.ndarray
+    model: LatentClasses,
+    cells: Estimates,
+    kinds: _Kinds,
+    codes: np.ndarray,
+    weights: np.ndarray,
+    logits: ClassLogits | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The scores of some rows, (rows, F), and the sum over rows and classes of weight * p_ik s_ik s_ik', (F, F)."""
     classes = model.n_classes
-    posterior, _ = model.posterior(codes)
+    posterior, _ = model.posterior(codes, None if logits is None else logits.shares)
     levels = model.indicators(codes)
-    scores = np.zeros((len(codes), len(cells.free)))
-    second = np.zeros((len(cells.free), len(cells.free)))
+    free = len(cells.free) + (0 if logits is None else logits.count)
+    scores = np.zeros((len(codes), free))
+    second = np.zeros((free, free))
     within = cells.within[classes:].reshape(classes, -1)
     moving = ~cells.boundary[classes:].reshape(classes, -1)
-    n_prior = len(kinds.prior)
-    share = cells.within[:classes]
-    unfixed = ~cells.boundary[:classes]
+    first = kinds.first
     for k in range(classes):
         weighted = weights * posterior[:, k]
-        ahead = (kinds.prior == k) - share[kinds.prior] * unfixed[k]
-        scores[:, :n_prior] += posterior[:, k, None] * ahead
-        second[:n_prior, :n_prior] += weighted.sum() * np.outer(ahead, ahead)
+        ahead = _size_gradient(cells, kinds, k, classes, logits)
+        scores[:, :first] += posterior[:, k, None] * ahead
+        second[:first, :first] += (ahead * weighted[:, None]).T @ np.broadcast_to(ahead, (len(codes), first))
         columns, place = kinds.columns[k], kinds.places[k]
         if not len(columns):
             continue
@@ -173,10 +254,20 @@ def _scores_of(
         scores[:, place] = gradient * posterior[:, k, None]
         pulled = gradient * weighted[:, None]
         second[place, place] += gradient.T @ pulled
-        crossed = np.outer(ahead, pulled.sum(axis=0))
-        second[:n_prior, place] += crossed
-        second[place, :n_prior] += crossed.T
+        crossed = np.broadcast_to(ahead, (len(codes), first)).T @ pulled
+        second[:first, place] += crossed
+        second[place, :first] += crossed.T
     return scores, second
+
+
+def _size_gradient(cells: Estimates, kinds: _Kinds, k: int, classes: int, logits: ClassLogits | None) -> np.ndarray:
+    """The derivatives of log P(class k) by the parameters of class sizes: of each row, or (1, parameters) for all."""
+    if logits is None:
+        found: np.ndarray = (kinds.prior == k) - cells.within[kinds.prior] * (not cells.boundary[k])
+        return found[None, :]
+    own = np.zeros((len(logits.design), classes))
+    own[:, k] = 1.0
+    return logits.gradient(own)
 
 
 def _curvature(model: LatentClasses, cells: Estimates, counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
@@ -209,13 +300,35 @@ class Inverse:
 
     @classmethod
     def of(cls, information: np.ndarray) -> Inverse:
-        """That of a symmetric matrix, after scaling it to a unit diagonal."""
+        """That of a symmetric matrix, after scaling it to a unit diagonal.
+
+        The smallest eigenvalue is at least 1 / (the largest sum of a column of the inverse): where that is not too
+        small, the factorisation of Cholesky, many times faster than eigenvalues, tells all.
+        """
         size = np.sqrt(np.maximum(np.diag(information), 0.0))
         scale = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
-        values, vectors = np.linalg.eigh(information * np.outer(scale, scale))
-        limit = SINGULAR * max(1, len(values))
+        scaled = information * np.outer(scale, scale)
+        limit = SINGULAR * max(1, len(scaled))
+        fast = _positive_inverse(scaled)
+        if fast is not None and np.abs(fast).sum(axis=0).max(initial=0.0) * limit < 1:
+            return cls(fast * np.outer(scale, scale), len(scaled), np.zeros((len(scaled), 0)), True)
+        values, vectors = np.linalg.eigh(scaled)
         kept = values > limit
         inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
         lost = vectors[:, ~kept] * np.where(scale > 0, scale, 1.0)[:, None]
         basis = np.linalg.qr(lost)[0] if lost.shape[1] else lost
         return cls(inverse * np.outer(scale, scale), int(kept.sum()), basis, bool((values > -limit).all()))
+
+
+def _positive_inverse(matrix: np.ndarray) -> np.ndarray | None:
+    """The inverse of a symmetric matrix by its factorisation of Cholesky; None if that does not exist."""
+    from scipy.linalg.lapack import dpotrf, dpotri
+
+    if not len(matrix):
+        return None
+    factor, failed = dpotrf(matrix, lower=1)
+    if failed:
+        return None
+    lower, failed = dpotri(factor, lower=1)
+    found: np.ndarray = np.tril(lower) + np.tril(lower, -1).T
+    return None if failed else found

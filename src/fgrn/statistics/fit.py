@@ -56,6 +56,8 @@ class GoodnessOfFit:
         tables: sets of items that are observed together, 1 if no value is missing.
         rows: the total weight of the rows.
         parameters: free parameters of the model.
+        replicates: tables drawn from the model, by which the p-values were found; 0 if they are of the chi-square
+            distribution.
     """
 
     statistics: tuple[FitStatistic, ...]
@@ -64,6 +66,7 @@ class GoodnessOfFit:
     tables: int
     rows: float
     parameters: int
+    replicates: int = 0
 
     def __getitem__(self, name: str) -> FitStatistic:
         """A statistic by its name: "G2", "X2" or "CR"."""
@@ -83,7 +86,11 @@ class GoodnessOfFit:
                 f"there are {counted(self.parameters, 'parameter')} for {_short(self.cells - self.tables)} independent "
                 "cells: the fit cannot be tested"
             )
-        elif self.sparse:
+        if self.replicates:
+            found.append(
+                f"p from {counted(self.replicates, 'table')} drawn from the model, to which it was fitted again"
+            )
+        elif self.df > 0 and self.sparse:
             found.append(
                 f"{self.rows:,.0f} rows for {_short(self.cells)} cells: the chi-square distribution is a poor "
                 "approximation; bootstrap the statistic instead"

@@ -58,7 +58,7 @@ class MissingValues:
 
     @property
     def name(self) -> str:
-        """Of the column."""
+        """The name of the column."""
         return self.column.name
 
     def filled(self, codes: np.ndarray, generator: np.random.Generator) -> list[Any]:

@@ -32,6 +32,8 @@ class LatentClasses:
     tables      of each item, (K, levels): item-response probabilities P(level | class)
     smoothing   the Dirichlet count that was added to every cell of every table
     learns_prior  whether the class sizes were estimated, and not given
+    held        (K, M): which item-response probabilities were given by constraints; None if none was
+    leader      (K, M): the place, among K * M, of the one that each is equal to by constraints; None if all may differ
     """
 
     names: tuple[str, ...]
@@ -40,6 +42,8 @@ class LatentClasses:
     tables: tuple[np.ndarray, ...]
     smoothing: float = 0.0
     learns_prior: bool = True
+    held: np.ndarray | None = None
+    leader: np.ndarray | None = None
 
     @property
     def n_classes(self) -> int:
@@ -65,6 +69,10 @@ class LatentClasses:
         """The same model with its classes in another order: class k becomes what class `order[k]` was."""
         return replace(self, prior=self.prior[order], tables=tuple(table[order] for table in self.tables))
 
+    def with_cells(self, cells: np.ndarray) -> LatentClasses:
+        """The same with other item-response probabilities, (K, M)."""
+        return replace(self, tables=tuple(np.split(cells, self.starts[1:], axis=1)))
+
     def indicators(self, codes: np.ndarray) -> np.ndarray:
         """(rows, M): 1 at the level of each item in each row; all 0 for an item that is missing."""
         out = np.zeros((len(codes), self.cells.shape[1]))
@@ -72,24 +80,108 @@ class LatentClasses:
         out[row, self.starts[item] + codes[row, item]] = 1.0
         return out
 
-    def posterior(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The class memberships of each row, (rows, K), and its log-likelihood, (rows,)."""
+    def log_given_class(self, codes: np.ndarray) -> np.ndarray:
+        """(rows, K): the logarithm of the probability of the observed items of each row in each class."""
         with np.errstate(divide="ignore"):
             logs = [np.log(table.T) for table in self.tables]
-            joint = np.tile(np.log(self.prior), (len(codes), 1))
+        joint = np.zeros((len(codes), self.n_classes))
         for item, log in enumerate(logs):
             known = codes[:, item] != UNKNOWN
             joint[known] += log[codes[known, item]]
-        most = joint.max(axis=1)
-        if not np.isfinite(most).all():
-            raise ImpossibleEvidence(
-                "This row has probability zero under the model, whose tables have zeros.",
-                rows=np.flatnonzero(~np.isfinite(most))[:8],
-                remedies="fit with a positive smoothing, or leave the row out",
-            )
-        shares = np.exp(joint - most[:, None])
-        total = shares.sum(axis=1)
-        return shares / total[:, None], most + np.log(total)
+        return joint
+
+    def posterior(self, codes: np.ndarray, shares: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The class memberships of each row, (rows, K), and its log-likelihood, (rows,).
+
+        `shares`, (rows, K), are class sizes that differ from row to row, in place of the prior.
+        """
+        with np.errstate(divide="ignore"):
+            return memberships(self.log_given_class(codes) + np.log(self.prior if shares is None else shares))
+
+
+def memberships(joint: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The class memberships and the log-likelihood of rows from the logarithms of P(row, class), (rows, K)."""
+    most = joint.max(axis=1)
+    if not np.isfinite(most).all():
+        raise ImpossibleEvidence(
+            "This row has probability zero under the model, whose tables have zeros.",
+            rows=np.flatnonzero(~np.isfinite(most))[:8],
+            remedies="fit with a positive smoothing, or leave the row out",
+        )
+    shares = np.exp(joint - most[:, None])
+    total = shares.sum(axis=1)
+    return shares / total[:, None], most + np.log(total)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassLogits:
+    """Class sizes that depend on covariates of the row: P(class k | z) = exp(z beta_k) / sum_m exp(z beta_m).
+
+    design   (rows, W): the covariates of each row, the first of which is 1
+    beta     (K, W): coefficients; those of class 0, the reference, are 0
+    """
+
+    design: np.ndarray
+    beta: np.ndarray
+
+    @classmethod
+    def flat(cls, design: np.ndarray, classes: int) -> ClassLogits:
+        """Equal classes, whatever the covariates."""
+        return cls(design, np.zeros((classes, design.shape[1])))
+
+    @cached_property
+    def log_shares(self) -> np.ndarray:
+        """(rows, K): the logarithms of the class sizes of each row."""
+        logits = self.design @ self.beta.T
+        logits -= logits.max(axis=1, keepdims=True)
+        found: np.ndarray = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        return found
+
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """(rows, K): the class sizes of each row."""
+        found: np.ndarray = np.exp(self.log_shares)
+        return found
+
+    @property
+    def count(self) -> int:
+        """The number of free coefficients."""
+        return self.beta[1:].size
+
+    def of_rows(self, some: slice) -> ClassLogits:
+        """Those of some of the rows."""
+        return ClassLogits(self.design[some], self.beta)
+
+    def moved(self, step: np.ndarray) -> ClassLogits:
+        """The same with a step, (count,), added to the free coefficients."""
+        beta = self.beta.copy()
+        beta[1:] += step.reshape(beta[1:].shape)
+        return ClassLogits(self.design, beta)
+
+    def gradient(self, memberships: np.ndarray) -> np.ndarray:
+        """(rows, count): the derivatives of sum_k m_k log P(k | z) by the coefficients, m the memberships of a row."""
+        apart = (memberships - self.shares)[:, 1:]
+        found: np.ndarray = (apart[:, :, None] * self.design[:, None, :]).reshape(len(self.design), -1)
+        return found
+
+    def size_jacobian(self, weights: np.ndarray) -> np.ndarray:
+        """(K, count): the derivatives of the mean class sizes, over rows with weights, by the coefficients."""
+        found = np.empty((self.beta.shape[0], self.count))
+        for k, share in enumerate(self.shares.T):
+            own = np.zeros_like(self.shares)
+            own[:, k] = 1.0
+            found[k] = (weights * share) @ self.gradient(own) / weights.sum()
+        return found
+
+    def curvature(self, weights: np.ndarray, memberships: np.ndarray) -> np.ndarray:
+        """(count, count): the sum over rows of weight * (diag(m) - m m') times z z', m the memberships of the row."""
+        count, width = self.beta.shape[0] - 1, self.beta.shape[1]
+        out = np.empty((count, width, count, width))
+        for a in range(count):
+            for b in range(count):
+                factor = weights * memberships[:, a + 1] * ((a == b) - memberships[:, b + 1])
+                out[a, :, b, :] = self.design.T @ (self.design * factor[:, None])
+        return out.reshape(count * width, count * width)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +229,11 @@ class Patterns:
         weights, squares = np.zeros(count), np.zeros(count)
         codes[places], weights[places], squares[places] = self.codes, self.weights, self.squares
         return Patterns(codes, weights, squares, self.rows)
+
+    def at(self, kept: np.ndarray) -> Patterns:
+        """Some of the rows, all of which are taken to have a positive weight."""
+        codes = self.codes[kept]
+        return Patterns(codes, self.weights[kept], self.squares[kept], len(codes))
 
     @property
     def weight(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,9 @@ from .standard_errors import StandardErrors, standard_errors
 
 SAME_MAXIMUM = 1e-3
 """Log-likelihoods that differ by less, or by a millionth, are of one maximum."""
+
+FEW_OF_ROWS = 0.5
+"""Weight for each row below which weights are hardly numbers of rows, but shares of a whole."""
 
 SMALL_CLASS = 1.0
 """Rows below which a class is called empty."""
@@ -36,10 +39,13 @@ class Convergence:
     def of(cls, history: History) -> Convergence:
         """From the history of learning; it has no final values if there was one start."""
         finals = np.asarray(history.starts)
-        if not len(finals):
-            return cls(history.converged, 1, 1)
+        return cls.of_finals(finals, history.converged) if len(finals) else cls(history.converged, 1, 1)
+
+    @classmethod
+    def of_finals(cls, finals: np.ndarray, converged: bool) -> Convergence:
+        """From the final values of all starts."""
         near = max(SAME_MAXIMUM, 1e-6 * abs(float(finals.max())))
-        return cls(history.converged, len(finals), int((finals >= finals.max() - near).sum()))
+        return cls(converged, len(finals), int((finals >= finals.max() - near).sum()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +232,9 @@ class LatentClassReport:
 
 def _with_error(errors: StandardErrors, place: int) -> str:
     """An estimate with its standard error, or a mark where there is none."""
-    if errors.boundary[place]:
+    if errors.held[place]:
+        mark = "fixed"
+    elif errors.boundary[place]:
         mark = "b"
     elif not errors.identified[place]:
         mark = "?"
@@ -261,10 +269,31 @@ def report_of(
     }
     convergence = Convergence.of(history)
     warned = _warnings(model, assignment, errors, fit, convergence)
+    if weight < FEW_OF_ROWS * rows:
+        warned.insert(
+            0,
+            f"The weights of {rows:,} rows sum to {weight:,.4g}, and are taken for numbers of rows: standard errors, "
+            "criteria and tests are those of so few. Scale them so that they sum to the number of rows.",
+        )
     return LatentClassReport(
         rows, weight, parameters, likelihood, criteria, assignment.fit.relative_entropy, assignment, errors, fit,
         convergence, tuple(warned),
     )  # fmt: skip
+
+
+def with_classes_ordered(report: LatentClassReport, order: np.ndarray, history: History) -> LatentClassReport:
+    """The same report with the classes of the model in another order: class k becomes what class `order[k]` was."""
+    model, one = report.errors.model.ordered(order), report.assignment
+    width = model.cells.shape[1]
+    cells = np.concatenate([order, model.n_classes + (order[:, None] * width + np.arange(width)).ravel()])
+    moved = {name: getattr(report.errors, name)[cells] for name in ("estimates", "errors", "low", "high", "boundary")}
+    known, spread = report.errors.identified[cells], report.errors.covariance
+    errors = replace(report.errors, model=model, identified=known, **moved)
+    if spread.size:
+        errors = replace(errors, covariance=spread[np.ix_(cells, cells)])
+    fit = replace(one.fit, sizes=one.fit.sizes[order])
+    assignment = Assignment(one.sizes[order], one.modal[order], one.average[np.ix_(order, order)], fit)
+    return report_of(model, report.n_rows, report.n_parameters, assignment, errors, report.fit, history)
 
 
 def _warnings(

@@ -12,7 +12,7 @@ the logit scale, so that they stay between 0 and 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -25,7 +25,7 @@ from ..core.printing import html_table, text_table
 from ..tables.missing import is_missing_value
 from ..tables.outputs import frame_of_records
 from .fisher_information import Estimates, Information, Inverse, information
-from .latent_classes import LatentClasses, Patterns
+from .latent_classes import ClassLogits, LatentClasses, Patterns
 
 KINDS = ("observed", "robust", "outer")
 
@@ -81,6 +81,13 @@ class StandardErrors:
         return cells[:, first : first + self.model.sizes[item]]
 
     @cached_property
+    def held(self) -> np.ndarray:
+        """(C,): which estimates were given by constraints."""
+        model = self.model
+        own = np.zeros(model.cells.size, dtype=bool) if model.held is None else model.held.ravel()
+        return np.concatenate([np.zeros(model.n_classes, dtype=bool), own])
+
+    @cached_property
     def labels(self) -> list[tuple[str, int, Label | None]]:
         """The item ("" for a class size), the class and the level of every estimate."""
         classes = range(self.model.n_classes)
@@ -108,9 +115,10 @@ class StandardErrors:
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         heads = ["item", "level", "class", "estimate", "s.e.", "low", "high", ""]
         found = []
-        for one in self.as_dicts():
-            error = "-" if one["boundary"] or not one["identified"] else f"{one['standard_error']:.4f}"
+        for one, held in zip(self.as_dicts(), self.held, strict=True):
+            error = "-" if held or one["boundary"] or not one["identified"] else f"{one['standard_error']:.4f}"
             note = "boundary" if one["boundary"] else "" if one["identified"] else "not identified"
+            note = "fixed" if held else note
             numbers = [f"{one[key]:.4f}" for key in ("low", "high")]
             found.append(
                 [one["item"], one["level"], str(one["class"]), f"{one['estimate']:.4f}", error, *numbers, note]
@@ -133,52 +141,6 @@ class StandardErrors:
 
     def _repr_html_(self) -> str:
         return html_table("Standard errors: " + "; ".join(self.notes), *self._rows())
-
-
-def standard_errors(
-    model: LatentClasses,
-    rows: Patterns,
-    kind: str = "observed",
-    level: float = 0.95,
-    sampling: bool = False,
-    design: Design | None = None,
-) -> StandardErrors:
-    """The standard errors of a model fitted to some rows.
-
-    Args:
-        model: the estimates.
-        rows: what they were estimated from.
-        kind: "observed", "robust" or "outer".
-        level: of the confidence intervals.
-        sampling: whether weights are sampling weights, which say how many people a row stands for; else a row of weight
-            2 is two equal rows.
-        design: clusters and strata of the rows, which are then not merged; the errors are robust.
-    """
-    settings.choice("kind", kind, KINDS, LearningError)
-    check_level(level)
-    found = information(model, rows)
-    inverse = Inverse.of(found.outer if kind == "outer" else found.information)
-    logits = inverse.matrix
-    if kind == "robust":
-        logits = inverse.matrix @ _meat(found, rows, sampling, design) @ inverse.matrix
-    cells = found.cells
-    jacobian = cells.jacobian()
-    covariance = jacobian @ logits @ jacobian.T
-    moved = np.abs(jacobian @ inverse.undetermined).max(axis=1, initial=0.0)
-    identified = moved <= 1e-6 * np.maximum(np.abs(jacobian).max(axis=1, initial=0.0), 1e-300)
-    errors = np.where(identified, np.sqrt(np.maximum(np.diag(covariance), 0.0)), np.inf)
-    ones = _all_others_are_zero(cells)
-    low, high = _interval(model, rows, cells.probability, errors, cells.boundary, ones, level)
-    return StandardErrors(
-        kind, float(level), model, cells.probability, errors, low, high, cells.boundary | ones, identified,
-        len(cells.free), inverse.rank, inverse.concave, covariance,
-    )  # fmt: skip
-
-
-def check_level(level: Any) -> None:
-    """Raise an error if this cannot be the level of confidence intervals."""
-    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
-        raise LearningError("must be between 0 and 1, such as 0.95.", setting="level", value=level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,6 +168,10 @@ class Design:
             )
         return cls(cluster.reshape(-1), second)
 
+    def of_rows(self, kept: np.ndarray) -> Design:
+        """That of some of the rows; a stratum may be left with one cluster, which then adds nothing."""
+        return Design(np.unique(self.clusters[kept], return_inverse=True)[1].reshape(-1), self.strata[kept])
+
     def variance(self, scores: np.ndarray) -> np.ndarray:
         """The sum of the squares of cluster totals around the mean of their stratum, (F, F)."""
         clusters = int(self.clusters.max()) + 1
@@ -218,6 +184,111 @@ class Design:
         np.add.at(means, stratum, totals)
         around = totals - (means / np.maximum(size, 1)[:, None])[stratum]
         return (around * (size / np.maximum(size - 1, 1))[stratum][:, None]).T @ around
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorKind:
+    """How standard errors are computed.
+
+    name      "observed", "robust" or "outer"
+    sampling  whether weights are sampling weights, which say how many people a row stands for; else a row of weight 2
+              is two equal rows
+    design    clusters and strata of the rows, which are then not merged; None if there are none
+    """
+
+    name: str = "observed"
+    sampling: bool = False
+    design: Design | None = None
+
+    def __post_init__(self) -> None:
+        settings.choice("kind", self.name, KINDS, LearningError)
+
+    @classmethod
+    def of(cls, rows: int, kind: str, weights: str, clusters: Any, strata: Any) -> ErrorKind:
+        """From what is given by name; sampling weights, clusters and strata make errors robust."""
+        settings.choice("weights", weights, ("frequency", "sampling"), LearningError)
+        design = Design.of(rows, clusters, strata)
+        sampling = weights == "sampling"
+        settings.choice("kind", kind, KINDS, LearningError)
+        return cls("robust" if sampling or design is not None else kind, sampling, design)
+
+    def of_rows(self, kept: np.ndarray) -> ErrorKind:
+        """The same for some of the rows."""
+        return self if self.design is None else replace(self, design=self.design.of_rows(kept))
+
+    def meat(self, scores: np.ndarray, weights: np.ndarray, squares: np.ndarray) -> np.ndarray:
+        """The variance of the sum of the scores of rows with these weights, and sums of squared weights, (F, F)."""
+        if self.design is not None:
+            return self.design.variance(scores * weights[:, None])
+        found: np.ndarray = scores.T @ (scores * (squares if self.sampling else weights)[:, None])
+        return found
+
+
+def parameter_covariance(found: Information, rows: Patterns, kind: ErrorKind) -> tuple[Inverse, np.ndarray]:
+    """The inverse of the information matrix, and the covariance matrix of the parameters, (F, F)."""
+    inverse = Inverse.of(found.outer if kind.name == "outer" else found.information)
+    if kind.name != "robust":
+        return inverse, inverse.matrix
+    return inverse, inverse.matrix @ kind.meat(found.scores, rows.weights, rows.squares) @ inverse.matrix
+
+
+def standard_errors(
+    model: LatentClasses,
+    rows: Patterns,
+    kind: ErrorKind | None = None,
+    level: float = 0.95,
+    logits: ClassLogits | None = None,
+) -> StandardErrors:
+    """The standard errors of a model fitted to some rows.
+
+    Args:
+        model: the estimates.
+        rows: what they were estimated from.
+        kind: how they are computed; from the observed information unless given.
+        level: of the confidence intervals.
+        logits: class sizes that depend on covariates of the rows; those of the result are means over the rows, whose
+            covariates are taken as given.
+    """
+    kind = kind or ErrorKind()
+    check_level(level)
+    found = information(model, rows, logits)
+    inverse, covariance = parameter_covariance(found, rows, kind)
+    return errors_of(model, rows, found, inverse, covariance, kind.name, level)
+
+
+def errors_of(
+    model: LatentClasses,
+    rows: Patterns,
+    found: Information,
+    inverse: Inverse,
+    parameters: np.ndarray,
+    kind: str,
+    level: float,
+) -> StandardErrors:
+    """The standard errors of probabilities that follow from the covariance matrix of the parameters, (F, F)."""
+    from scipy.sparse import csr_array
+
+    cells = found.cells
+    jacobian = found.jacobian()
+    few = csr_array(jacobian)  # a probability depends on the logits of its own row of a table alone
+    covariance = few @ (few @ parameters).T
+    moved = np.abs(few @ inverse.undetermined).max(axis=1, initial=0.0)
+    identified = moved <= 1e-6 * np.maximum(np.abs(jacobian).max(axis=1, initial=0.0), 1e-300)
+    errors = np.where(identified, np.sqrt(np.maximum(np.diag(covariance), 0.0)), np.inf)
+    ones = _all_others_are_zero(cells)
+    low, high = _interval(model, rows, cells.probability, errors, cells.boundary, ones, level)
+    low, high = np.where(cells.given, cells.probability, [low, high])
+    boundary = (cells.boundary & ~cells.given) | ones
+    return StandardErrors(
+        kind, float(level), model, cells.probability, errors, low, high, boundary, identified,
+        len(inverse.matrix), inverse.rank, inverse.concave, covariance,
+    )  # fmt: skip
+
+
+def check_level(level: Any) -> None:
+    """Raise an error if this cannot be the level of confidence intervals."""
+    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
+        raise LearningError("must be between 0 and 1, such as 0.95.", setting="level", value=level)
 
 
 def _numbered(name: str, values: Any, rows: int) -> np.ndarray:
@@ -241,17 +312,11 @@ def _numbered(name: str, values: Any, rows: int) -> np.ndarray:
     return np.unique(array, return_inverse=True)[1].reshape(-1)
 
 
-def _meat(found: Information, rows: Patterns, sampling: bool, design: Design | None) -> np.ndarray:
-    """The variance of the sum of scores."""
-    if design is not None:
-        return design.variance(found.scores * rows.weights[:, None])
-    return found.scores.T @ (found.scores * rows.squares[:, None]) if sampling else found.outer
-
-
 def _all_others_are_zero(cells: Estimates) -> np.ndarray:
     """(C,): which estimates are 1 since all others of their distribution, at least one, are on the boundary."""
     inner = np.bincount(cells.line, ~cells.boundary)[cells.line]
-    alone: np.ndarray = ~cells.boundary & (inner == 1) & (np.bincount(cells.line)[cells.line] > 1)
+    found = np.bincount(cells.line, cells.boundary & ~cells.given)[cells.line] > 0
+    alone: np.ndarray = ~cells.boundary & (inner == 1) & found
     return alone
 
 

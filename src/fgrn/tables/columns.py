@@ -46,6 +46,7 @@ class Column:
         other: the level of all values that are none of the others, if there is one.
         missing_words: whether words such as "?", "NA" and "" mean a missing value too, as in files, unless they are
             levels.
+        continuous: whether values are numbers that are taken as they are, neither levels nor in bins.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Column:
     ordered: bool = False
     missing_words: bool = False
     other: Label | None = None
+    continuous: bool = False
 
     def __post_init__(self) -> None:
         for field in ("levels", "edges", "centers", "missing"):
@@ -79,6 +81,8 @@ class Column:
             raise SchemaError(f"{both[0]!r} is a level and a code for missing values.", column=self.name, value=both[0])
         if self.other is not None and self.other not in self.levels:
             raise SchemaError("the level for other values is not among its levels.", column=self.name, value=self.other)
+        if self.continuous and (self.levels or self.edges):
+            raise SchemaError("it is continuous, and so has neither levels nor bins.", column=self.name)
         if self.edges:
             self._check_bins()
         elif self.centers:
@@ -103,7 +107,9 @@ class Column:
 
     @property
     def kind(self) -> str:
-        """What its values are, in a word: "bins" of numbers, "ordered" levels, or "levels"."""
+        """What its values are, in a word: "numbers", "bins" of numbers, "ordered" levels, or "levels"."""
+        if self.continuous:
+            return "numbers"
         return "bins" if self.is_binned else "ordered" if self.ordered else "levels"
 
     @property
@@ -119,7 +125,7 @@ class Column:
     def is_numeric(self) -> bool:
         """Return whether the values are numbers."""
         numbers = [isinstance(level, (int, float)) and not isinstance(level, bool) for level in self.levels]
-        return self.is_binned or (all(numbers) and bool(numbers))
+        return self.continuous or self.is_binned or (all(numbers) and bool(numbers))
 
     def is_missing(self, value: Any) -> bool:
         """Return whether a value means a missing value: None, NaN, one of `missing`, or a missing word."""
@@ -176,6 +182,10 @@ class Column:
                 return None
         return codes
 
+    def numbers(self, values: Any) -> np.ndarray:
+        """Return the values of a continuous column as float64, NaN where one is missing."""
+        return numeric(values, self.name, self.missing, self.missing_words, "numbers")
+
     @cached_property
     def _places(self) -> dict[Any, int]:
         """The code of each level, and of each code for missing values."""
@@ -206,10 +216,12 @@ class Column:
         return codes
 
 
-def numeric(values: Any, name: str, missing: Iterable[Label] = (), missing_words: bool = False) -> np.ndarray:
+def numeric(
+    values: Any, name: str, missing: Iterable[Label] = (), missing_words: bool = False, what: str = "numbers in bins"
+) -> np.ndarray:
     """Return a column as float64, with NaN for missing values; SchemaError for words that are not numbers.
 
-    `missing` and `missing_words` are those of `Column`.
+    `missing` and `missing_words` are those of `Column`; `what` says in errors what the column holds.
     """
     if frames.is_numbers(values):
         numbers = values.astype(np.float64)
@@ -223,7 +235,7 @@ def numeric(values: Any, name: str, missing: Iterable[Label] = (), missing_words
         words = [value for value in plain if value not in codes and not is_number(value)]
         if words:
             raise SchemaError(
-                f"it holds numbers in bins, and {words[0]!r} is no number.",
+                f"it holds {what}, and {words[0]!r} is no number.",
                 column=name,
                 value=words[0],
                 remedies=(missing_remedy(words[0]), "name the levels of the column"),
@@ -233,7 +245,8 @@ def numeric(values: Any, name: str, missing: Iterable[Label] = (), missing_words
     if np.isinf(numbers).any():
         row = int(np.flatnonzero(np.isinf(numbers))[0])
         value = float(numbers[row])
-        raise SchemaError(f"{value} is in no bin.", row=row, column=name, value=value, remedies=REPLACE)
+        told = "is in no bin." if what == "numbers in bins" else "is no finite number."
+        raise SchemaError(f"{value} {told}", row=row, column=name, value=value, remedies=REPLACE)
     return numbers
 
 

@@ -157,6 +157,7 @@ class Evidence(EncodedTable):
                  or is all zero where a value was impossible in itself
     log_scale    (rows,): the logarithm of what was taken out of the distributions
     begins       (rows,): where a sequence begins, if rows follow each other; else empty
+    numbers      (rows, continuous columns): their values, NaN where one is missing; no columns if there are none
     disk         where the arrays are, and where more can be kept, if that is not in memory
     row_weights  (rows,): how often each row counts, once unless given
     origins      where rows come from, one for each run of rows: the number of its first row, what they are a part of,
@@ -173,10 +174,13 @@ class Evidence(EncodedTable):
     columns: tuple[str, ...] = ()
     row_weights: np.ndarray = field(default_factory=lambda: np.zeros(0))
     origins: tuple[tuple[int, str, Sequence[int]], ...] = ()
+    numbers: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
 
     def __post_init__(self) -> None:
         if not len(self.row_weights):
             object.__setattr__(self, "row_weights", equal_numbers(1.0, self.rows))
+        if not self.numbers.size:
+            object.__setattr__(self, "numbers", np.zeros((self.rows, 0)))
 
     @classmethod
     def of_codes(
@@ -246,7 +250,8 @@ class Evidence(EncodedTable):
 
     def digests(self) -> dict[str, Any]:
         """See `EncodedTable`. Where the rows are kept is no part of it."""
-        values = ("codes", "soft", "slot", "soft_offset", "log_scale", "begins")
+        values = ["codes", "soft", "slot", "soft_offset", "log_scale", "begins"]
+        values += ["numbers"] if self.numbers.shape[1] else []
         return {
             "rows": self.rows,
             "names": digest(self.slot),
@@ -272,8 +277,25 @@ class Evidence(EncodedTable):
         codes = self.codes[rows] if isinstance(rows, slice) else np.asfortranarray(self.codes[rows])
         return Evidence(
             codes, self.soft[rows], self.slot, self.soft_offset, self.log_scale[rows], begins,
-            columns=self.columns, row_weights=self.row_weights[rows],
+            columns=self.columns, row_weights=self.row_weights[rows], numbers=self.numbers[rows],
         )  # fmt: skip
+
+    def with_distribution(self, edge: int, name: str, states: int) -> tuple[Evidence, np.ndarray]:
+        """The rows with a distribution on a variable in place of what is known of it, and a view of its (rows, states).
+
+        The distribution is to be written there; until then all states have the weight 1.
+        """
+        soft = np.concatenate([self.soft, np.ones((self.rows, states))], axis=1)
+        slot, soft_offset, codes, columns = self.slot.copy(), self.soft_offset.copy(), self.codes, self.columns
+        if slot[edge] < 0:
+            slot[edge] = codes.shape[1]
+            codes = np.concatenate([codes, np.empty((self.rows, 1), dtype=codes.dtype)], axis=1)
+            columns = (*columns, name)
+        codes = np.asfortranarray(codes.copy() if codes is self.codes else codes)
+        codes[:, slot[edge]] = SOFT
+        soft_offset[edge] = self.soft.shape[1]
+        found = replace(self, codes=codes, soft=soft, slot=slot, soft_offset=soft_offset, columns=columns)
+        return found, soft[:, soft_offset[edge] :]
 
     def in_batches(self, size: int, seed: int) -> list[Evidence]:
         """All rows in batches of at most `size`, nearly equal: drawn at random, on disk as they follow each other."""

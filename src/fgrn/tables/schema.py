@@ -6,7 +6,7 @@ way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import inf, isfinite
@@ -87,6 +87,7 @@ class Schema(Mapping[str, Column]):
         weights: Any = None,
         categories: Mapping[str, Sequence[Any] | None] | None = None,
         keep_empty: bool = False,
+        continuous: Collection[str] | str = (),
     ) -> Schema:
         """Infer the schema of a table: words and few distinct numbers are levels, many numbers go into quantile bins.
 
@@ -101,6 +102,8 @@ class Schema(Mapping[str, Column]):
             categories: the levels of some columns in order; categorical columns of a frame have their own.
             keep_empty: whether a column without any observed value is kept, without levels and with a warning,
                 instead of being an error.
+            continuous: the columns whose numbers are taken as they are, for models that know such columns; "auto" for
+                all columns that would have bins.
         """
         settings.whole("bins", bins, 2, SchemaError)
         settings.whole("max_levels", max_levels, 1, SchemaError)
@@ -113,13 +116,19 @@ class Schema(Mapping[str, Column]):
             columns = {name: frames.select_rows(column, kept) for name, column in columns.items()}
             weights = np.asarray(weights)[kept]
         given = categories or {}
-        found = cls(
-            replace(
-                _inferred(name, column, given.get(name), codes, bins, max_levels, weights), missing_words=codes is None
-            )
-            for name, column in columns.items()
-        )
-        empty = [name for name, column in found.items() if not column.levels]
+        named = () if continuous == "auto" else settings.one_or_more("continuous", continuous, SchemaError)
+        for name in named:
+            if name not in columns:
+                raise unknown_name("column", name, columns)
+
+        def described(name: str, column: Any) -> Column:
+            if name in named:
+                return _continuous(name, column, codes)
+            found = _inferred(name, column, given.get(name), codes, bins, max_levels, weights)
+            return _continuous(name, column, codes) if continuous == "auto" and found.is_binned else found
+
+        found = cls(replace(described(name, column), missing_words=codes is None) for name, column in columns.items())
+        empty = [name for name, column in found.items() if not column.levels and not column.continuous]
         if empty and (not keep_empty or len(empty) == len(found)):
             remedy = Remedy(f"leave {'it' if len(empty) == 1 else 'them'} out", "", drop=...)
             raise SchemaError(f"{_columns_have(empty)} no known value.", value=tuple(empty), remedies=remedy)
@@ -158,6 +167,11 @@ class Schema(Mapping[str, Column]):
         """The levels by column, as `fgrn.lvm` and others take `observed`; columns without levels are left out."""
         return {name: list(column.levels) for name, column in self._columns.items() if column.levels}
 
+    @property
+    def continuous(self) -> tuple[str, ...]:
+        """The names of the columns whose numbers are taken as they are."""
+        return tuple(name for name, column in self._columns.items() if column.continuous)
+
     def with_column(self, name: str, **changes: Any) -> Schema:
         """Return a schema with one column changed: its levels, edges, centers, missing, ordered or missing_words."""
         known = set(Column.__dataclass_fields__) - {"name"}
@@ -186,10 +200,10 @@ class Schema(Mapping[str, Column]):
             self[name]
         return Schema(column for column in self.values() if column.name not in names)
 
-    def codes(self, data: Any, unseen: str = "unknown", kept: bool = False) -> dict[str, Coded]:
+    def codes(self, data: Any, unseen: str = "unknown", kept: bool = False) -> dict[str, Any]:
         """Return the columns of a table as codes; unseen values are missing, with one warning for all.
 
-        Columns without levels are left out.
+        Columns without levels are left out; continuous ones are arrays of numbers, with NaN for missing values.
 
         Args:
             data: a mapping of columns or any dataframe; columns that are not in the schema are an error.
@@ -200,10 +214,12 @@ class Schema(Mapping[str, Column]):
         columns = frames.columns(data, by_value=True)
         for name in columns:
             self[name]
-        out: dict[str, Coded] = {}
+        out: dict[str, Any] = {}
         strange: dict[str, dict[Any, int]] = {}
         for name, values in columns.items():
             column = self._columns[name]
+            if column.continuous:
+                out[name] = column.numbers(values)
             if not column.levels:
                 continue
             codes, found = column.codes(values)
@@ -240,7 +256,8 @@ class Schema(Mapping[str, Column]):
                 if getattr(column, field):
                     record[field] = list(getattr(column, field))
             record |= {} if column.other is None else {"other": column.other}
-            kept.append(record | {flag: True for flag in ("ordered", "missing_words") if getattr(column, flag)})
+            flags = ("ordered", "missing_words", "continuous")
+            kept.append(record | {flag: True for flag in flags if getattr(column, flag)})
         return kept
 
     @classmethod
@@ -257,7 +274,7 @@ class Schema(Mapping[str, Column]):
                     column.name,
                     f"{len(column.levels):3}",
                     column.kind,
-                    shortened(column.levels, 6) or "(nothing known)",
+                    shortened(column.levels, 6) or ("(as they are)" if column.continuous else "(nothing known)"),
                     codes,
                 ]
             )
@@ -368,6 +385,17 @@ def _inferred(
     if categories is None:
         levels.sort(key=lambda value: (isinstance(value, str), value))
     return Column(name, tuple(levels), missing=used, ordered=ordered)
+
+
+def _continuous(name: str, column: Any, missing: tuple[Label, ...] | None) -> Column:
+    """Return the description of a column whose numbers are taken as they are."""
+    table_warnings.check_column_name(name)
+    if isinstance(column, Distinct):
+        raise SchemaError("it is continuous, and such columns are read from tables in memory.", column=name)
+    numbers = numeric(column, name, missing or (), missing is None, "numbers")
+    if np.isnan(numbers).all():
+        raise SchemaError("it has no known number.", column=name, remedies=Remedy("leave it out", "", drop=name))
+    return Column(name, (), missing=missing or (), continuous=True)
 
 
 def _with_other(

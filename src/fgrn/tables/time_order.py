@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -43,9 +44,10 @@ class TimeOrder:
             count: how many rows.
             sequence: which sequence each row belongs to; all are one unless given.
             time: when each row was; in the order of the table unless given.
-            step: the time between two steps, of dates in nanoseconds; "auto" finds it in whole numbers and dates, None
-                inserts no steps.
+            step: the time between two steps, of dates a timedelta or nanoseconds; "auto" finds it in whole numbers and
+                dates, None inserts no steps.
         """
+        step = as_nanoseconds(step)
         ids, names = _sequence_numbers(sequence, count)
         if time is None:
             order = np.argsort(ids, kind="stable")
@@ -75,7 +77,9 @@ class TimeOrder:
         codes = np.full((len(self.rows), table.codes.shape[1]), frames.UNKNOWN, dtype=table.codes.dtype, order="F")
         known = self.rows >= 0
         codes[known] = table.codes[self.rows[known]]
-        return replace(Evidence.of_codes(table.columns, codes), begins=self.begins)
+        numbers = np.full((len(self.rows), table.numbers.shape[1]), np.nan)
+        numbers[known] = table.numbers[self.rows[known]]
+        return replace(Evidence.of_codes(table.columns, codes), begins=self.begins, numbers=numbers)
 
     def restored(self, values: np.ndarray) -> np.ndarray:
         """What was found for each step, in the order of the table; missing steps are left out."""
@@ -83,6 +87,15 @@ class TimeOrder:
         out = np.empty((int(known.sum()), *values.shape[1:]), dtype=values.dtype)
         out[self.rows[known]] = values[known]
         return out
+
+
+def as_nanoseconds(step: Any) -> Any:
+    """A time between two steps that is a timedelta as a number of nanoseconds; anything else as it is."""
+    if isinstance(step, np.timedelta64):
+        return int(step.astype("timedelta64[ns]").astype(np.int64))
+    if isinstance(step, timedelta):
+        return (step.days * 86_400 + step.seconds) * 10**9 + step.microseconds * 1000
+    return step
 
 
 def _changes(ids: np.ndarray) -> np.ndarray:

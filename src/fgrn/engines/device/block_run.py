@@ -1,4 +1,4 @@
-"""Everything that is made once for blocks of one size: room on the device, and on a GPU a graph of all its steps."""
+"""What is made once for all blocks of rows of one size: buffers on the device and, on a GPU, a CUDA graph."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def kernels_for(precision: Precision, device: torch.device) -> ModuleType | None:
-    """The kernels of a GPU, if these are for this device and precision, and Triton is there."""
+    """Return the Triton kernels; None if they do not support the device or precision, or Triton is not installed."""
     if device.type != "cuda" or precision.summed != torch.float32:
         return None
     try:
@@ -44,11 +44,11 @@ class BlockRun:
 
     @cached_property
     def sums(self) -> Sums:
-        """The counts of blocks so far."""
+        """The expected counts of all blocks so far."""
         return Sums(self.sweep)
 
     def begin(self, vector: DeviceVector, counting: bool) -> None:
-        """Put parameters in place; `counting`: and begin to count anew."""
+        """Copy parameters to the buffers; if `counting`, set the counts to zero."""
         self.tables.load(vector)
         if self.layout.device.type == "cuda" and counting not in self._graphs:
             graph = torch.cuda.CUDAGraph()
@@ -59,7 +59,7 @@ class BlockRun:
             self.sums.clear()
 
     def run(self, rows: DeviceRows, counting: bool) -> None:
-        """Sweep a block; `counting`: and add its counts to `sums`."""
+        """Compute the messages of a block; if `counting`, add its expected counts to `sums`."""
         if rows is not self.rows:
             self.rows.fill(rows)
         if counting in self._graphs:

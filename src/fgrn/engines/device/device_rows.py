@@ -1,4 +1,4 @@
-"""Rows on their way to the device, in blocks of one size.
+"""Copies of the rows of a table on the device, in blocks of one size.
 
 Codes of columns of up to 254 states are bytes, 255 for a missing value and 254 for a distribution; so are those of 255
 or 256 states where no value is missing. Other codes are as the table has them. The last block is filled up with rows
@@ -40,7 +40,7 @@ class RowBlock(NamedTuple):
 
 
 def type_on_device(plan: Plan, evidence: Evidence) -> torch.dtype:
-    """Of the codes of a table on the device."""
+    """Return the integer type that the codes of a table have on the device."""
     codes = evidence.codes
     for edge in evidence.edges():
         states, column = int(plan.cardinality[edge]), int(evidence.slot[edge])
@@ -72,7 +72,7 @@ class RowBlocks:
 
     @property
     def bytes_per_row(self) -> int:
-        """Of the codes, weight and distributions of a row on the device."""
+        """Return the memory of a row on the device, in bytes: its codes, weight and distributions."""
         columns = self.evidence.codes.shape[1]
         soft = self.evidence.soft.shape[1] * self.summed.itemsize + columns if self.is_soft else 0
         return int(columns * self.kind.itemsize + self.summed.itemsize + soft)
@@ -83,7 +83,7 @@ class RowBlocks:
         return self._resident is not None
 
     def empty(self, device: torch.device, pinned: bool = False) -> DeviceRows:
-        """Room for one block."""
+        """Return buffers for one block of rows."""
         columns, width = self.evidence.codes.shape[1], self.evidence.soft.shape[1]
         soft_columns = columns if self.is_soft else 0
         return DeviceRows(
@@ -94,7 +94,7 @@ class RowBlocks:
         )
 
     def _fill(self, block: DeviceRows, first: int) -> None:
-        """Write the rows of a block where these are for the processor."""
+        """Copy the rows of a block to buffers in the memory of the processor."""
         evidence = self.evidence
         rows = slice(first, min(first + self.size, evidence.rows))
         count = rows.stop - rows.start
@@ -133,7 +133,7 @@ class RowBlocks:
         return RowBlock(first, min(first + self.size, self.evidence.rows), rows)
 
     def _streamed(self, starts: range) -> Iterator[RowBlock]:
-        """Blocks from pinned memory, the next ones being written while one is worked on."""
+        """Yield blocks copied from pinned memory; the next ones are written while one is worked on."""
         self._ring = self._ring or [self.empty(torch.device("cpu"), pinned=True) for _ in range(RING)]
         copied = [torch.cuda.Event() for _ in self._ring]
         resident: list[DeviceRows] = []

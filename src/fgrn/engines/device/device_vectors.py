@@ -1,4 +1,4 @@
-"""Counts and parameters on the device: tables of one shape side by side, and the update that makes the ones the other.
+"""Counts and parameters on the device, tables of one shape side by side, and the M-step from counts to parameters.
 
 A table that leads to a leaf is stored turned round, (values, states), since a row of evidence reads one of its columns;
 all others as they are, (states of the input, states of the output). A prior is a table of one row.
@@ -44,17 +44,17 @@ class TableBlock:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Of the tensor."""
+        """The shape of the tensor that holds the tables."""
         inner = (self.columns, self.rows) if self.turned else (self.rows, self.columns)
         return (len(self.items), *inner)
 
     @property
     def axis(self) -> int:
-        """Along which a line lies."""
+        """The axis along which the probabilities of one distribution lie."""
         return 1 if self.turned else 2
 
     def pieces(self) -> Iterator[slice]:
-        """Some of the items at a time."""
+        """Yield slices of the items, of about CELLS_AT_ONCE cells each."""
         step = max(1, CELLS_AT_ONCE // max(1, self.rows * self.columns))
         for first in range(0, len(self.items), step):
             yield slice(first, min(first + step, len(self.items)))
@@ -181,7 +181,7 @@ class VectorLayout:
 
 @dataclass(eq=False)
 class Exact:
-    """What of parameters is exactly as in arrays, and is taken from there when they are handed over.
+    """Parameters that learning left as they were: they are copied, exactly, when a vector is handed over.
 
     frozen   (items,): which items are as `start` has them
     lines    by the number of a block, (items, rows): which lines are as `before` has them
@@ -231,7 +231,7 @@ class DeviceVector:
         return out
 
     def _restore(self, out: np.ndarray, number: int, block: TableBlock) -> None:
-        """Take what is exactly as in arrays from there."""
+        """Copy the parameters that learning left as they were, see `Exact`."""
         if self.exact is None:
             return
         lines = self.exact.lines[number].cpu().numpy() if number in self.exact.lines else None
@@ -253,7 +253,9 @@ class DeviceVector:
 
     __rmul__ = __mul__
 
-    def updated(self, parameters: Any, before: Any, smoothing: np.ndarray | None, learnt: np.ndarray) -> DeviceVector:
+    def updated(
+        self, parameters: Any, before: Any, smoothing: np.ndarray | None, learnt: np.ndarray, least: float
+    ) -> DeviceVector:
         """See `fgrn.engines.Vector`."""
         layout = self.layout
         old = layout.vector(parameters)
@@ -266,13 +268,13 @@ class DeviceVector:
             chosen = layout.is_chosen(block, learnt)
             blocks.append(made if chosen is None else torch.where(chosen, made, old.blocks[number]))
             totals.append(total)
-        signs = torch.stack([torch.stack([~torch.isfinite(total).all(), (total == 0).any()]) for total in totals])
+        signs = torch.stack([torch.stack([~torch.isfinite(total).all(), (total < least).any()]) for total in totals])
         wrong, empty = signs.any(0).tolist() if len(signs) else (False, False)
         if wrong:
             raise LearningError("The expected counts are not finite. This should not happen; please report it.")
         exact = self._exact(parameters, before, learnt)
         if empty:
-            self._keep_empty(blocks, totals, exact, learnt)
+            self._keep_empty(blocks, [total < least for total in totals], exact, learnt)
         return DeviceVector(layout, blocks, exact)
 
     def _exact(self, parameters: Any, before: Any, learnt: np.ndarray) -> Exact:
@@ -283,13 +285,13 @@ class DeviceVector:
         return Exact(start, np.asarray(before), ~learnt)
 
     def _keep_empty(
-        self, blocks: list[torch.Tensor], totals: list[torch.Tensor], exact: Exact, learnt: np.ndarray
+        self, blocks: list[torch.Tensor], without: list[torch.Tensor], exact: Exact, learnt: np.ndarray
     ) -> None:
-        """Lines without counts are as they were before learning."""
+        """Lines `without` counts are as they were before learning."""
         before = self.layout.vector(exact.before)
-        for number, (block, total) in enumerate(zip(self.layout.blocks, totals, strict=True)):
+        for number, (block, lines) in enumerate(zip(self.layout.blocks, without, strict=True)):
             chosen = self.layout.is_chosen(block, learnt)
-            empty = total == 0 if chosen is None else (total == 0) & chosen
+            empty = lines if chosen is None else lines & chosen
             blocks[number] = torch.where(empty, before.blocks[number], blocks[number])
             exact.lines[number] = empty.squeeze(block.axis)
 
@@ -320,5 +322,5 @@ class DeviceVector:
 
     @cached_property
     def bytes(self) -> int:
-        """The memory it takes."""
+        """The memory of the vector, in bytes."""
         return sum(one.numel() * one.element_size() for one in self.blocks)

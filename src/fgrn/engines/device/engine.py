@@ -46,6 +46,9 @@ BYTES_PER_CELL = 45
 MOST_ROWS, FEWEST_ROWS = 8192, 16
 """Rows of a block."""
 
+MOST_RUNS = 6
+"""Sizes of blocks that room on the device is kept for: those of batches, of the last of them, of rows kept back."""
+
 
 Found = TypeVar("Found")
 
@@ -66,7 +69,7 @@ class Torch:
 
     @cached_property
     def fallback(self) -> Engine:
-        """The engine that does what is not done here."""
+        """The engine for operations that this one does not have."""
         return get("cpu")
 
     def prepare(
@@ -83,6 +86,12 @@ class Torch:
             return self.fallback.prepare(plan, programs, program, evidence, weights, threads)
         return TorchPrepared(self, plan, programs, program, evidence, weights)
 
+    def best_path(
+        self, prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """See `fgrn.engines.Engine`: that of the engine it delegates to."""
+        return self.fallback.best_path(prior, table, local, begins)
+
     def scanner(self, begins: np.ndarray, states: int, threads: int | None = None) -> Scanner:
         """See `fgrn.engines.Engine`: chains are scanned by the CPU engine."""
         return self.fallback.scanner(begins, states, threads)
@@ -90,7 +99,7 @@ class Torch:
     # What several tables of rows, such as batches, share
 
     def _of(self, plan: Plan) -> None:
-        """Forget what belongs to another plan."""
+        """Clear the caches if they belong to another plan."""
         if plan is not self._plan:
             self._plan, self._vectors = plan, None
             self._layouts.clear()
@@ -113,17 +122,21 @@ class Torch:
         return self._layouts[key]
 
     def block_run(self, plan: Plan, layout: DeviceLayout, blocks: RowBlocks, complete: bool) -> BlockRun:
-        """Room for blocks of rows, and what runs them; the same for blocks that are alike."""
+        """Return the buffers and steps for blocks of rows; blocks of the same size and layout share them."""
         self._of(plan)
         alike = (layout, blocks.size, blocks.kind, complete)
-        if alike not in self._runs:
+        found = self._runs.pop(alike, None)
+        if found is None:
+            while len(self._runs) >= MOST_RUNS:
+                del self._runs[next(iter(self._runs))]  # the one that was not used for the longest time
             room = blocks.empty(self.device)
-            self._runs[alike] = BlockRun(layout, self.vectors(plan), self.precision, room, complete)
-        return self._runs[alike]
+            found = BlockRun(layout, self.vectors(plan), self.precision, room, complete)
+        self._runs[alike] = found
+        return found
 
     @property
     def reserved(self) -> int:
-        """The memory of the device that PyTorch holds, and nothing uses."""
+        """Return the memory of the device that PyTorch has reserved and does not use, in bytes."""
         if self.device.type == "cpu":
             return 0
         return int(torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device))
@@ -162,7 +175,7 @@ class TorchPrepared:
 
     @property
     def bytes_per_row(self) -> int:
-        """Of the messages of a row on the device."""
+        """Return the memory of the messages of a row on the device, in bytes."""
         layout, precision = self.layout, self.engine.precision
         cells = 2 * sum(size * count for size, count in layout.sizes.items())
         cells += sum(states * count for states, count in layout.messages.items())
@@ -170,17 +183,24 @@ class TorchPrepared:
 
     def _rows_that_fit(self) -> int:
         """How many rows make a block: their messages fit into memory, and no block is much larger than the table."""
-        room = CPU_BYTES
-        if self.engine.device.type == "cuda":
-            free = torch.cuda.mem_get_info(self.engine.device)[0] + self.engine.reserved
-            room = int(GPU_SHARE * free) - BYTES_PER_CELL * self.plan.layout.size
-        fitting = max(room // max(1, self.bytes_per_row), FEWEST_ROWS)
+        fitting = self._fitting()
+        if self.engine.device.type == "cuda" and fitting < min(MOST_ROWS, self.evidence.rows):
+            self.engine.free()  # of the room for blocks of other tables
+            fitting = self._fitting()
         blocks = -(-self.evidence.rows // min(MOST_ROWS, fitting))
         needed = -(-self.evidence.rows // max(blocks, 1))
         return int(min(fitting, MOST_ROWS, max(-(-needed // FEWEST_ROWS) * FEWEST_ROWS, FEWEST_ROWS)))
 
+    def _fitting(self) -> int:
+        """How many rows the memory of the device suffices for."""
+        room = CPU_BYTES
+        if self.engine.device.type == "cuda":
+            free = torch.cuda.mem_get_info(self.engine.device)[0] + self.engine.reserved
+            room = int(GPU_SHARE * free) - BYTES_PER_CELL * self.plan.layout.size
+        return int(max(room // max(1, self.bytes_per_row), FEWEST_ROWS))
+
     def fallback(self, program: Program | None = None) -> Prepared:
-        """The same rows for the engine that does what is not done here."""
+        """The same rows prepared for the fallback engine."""
         return self.engine.fallback.prepare(
             self.plan, self.programs, program or self.program, self.evidence, self.weights
         )
@@ -228,7 +248,7 @@ class TorchPrepared:
 
 
 class TorchLoaded:
-    """Rows and parameters in place."""
+    """Rows and parameters on a device, ready for propagation and counting."""
 
     def __init__(self, prepared: TorchPrepared, values: Any) -> None:
         self.prepared, self.values = prepared, values
@@ -343,5 +363,5 @@ class TorchLoaded:
 
 
 def _told(device: torch.device) -> str:
-    """A device in words."""
+    """Return a description of a device for messages."""
     return str(torch.cuda.get_device_name(device)) if device.type == "cuda" else "processor"

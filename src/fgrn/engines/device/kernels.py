@@ -1,4 +1,4 @@
-"""What a GPU does for all cliques of a level at once, in Triton: the elementwise parts of both sweeps, and leaf counts.
+"""Triton kernels for all cliques of a level at once: the elementwise parts of both sweeps, and the counts of leaves.
 
 Imported only where Triton is; `sweeps` does the same with operations of PyTorch. One program has some rows and all
 states of one clique; it reads each message once, and writes each result once. Nothing is added atomically, so that the
@@ -32,7 +32,7 @@ TILE_FLOAT32, TILE_BFLOAT16 = (256, 128, 32, 8, 4), (256, 128, 64, 8, 3)
 
 
 def fits(size: int) -> bool:
-    """Whether cliques of so many states are done here."""
+    """Return whether the kernels support cliques of so many states."""
     return size <= MOST_STATES
 
 

@@ -35,7 +35,7 @@ class Spread:
 
     @classmethod
     def of(cls, part: CliquePart, device: torch.device) -> Spread:
-        """That of a part of a clique."""
+        """Return the map between one variable of a clique and the joint states of the clique."""
         if part.index is None or part.groups is None:
             return cls(None, None)
         return cls(torch.as_tensor(part.index, device=device), torch.as_tensor(part.groups, device=device))
@@ -73,7 +73,7 @@ class LinkStack:
 
     @property
     def child_states(self) -> int:
-        """Of the variable in the child."""
+        """The number of states of the variable in the child."""
         return self.links[0].child.states
 
     @property
@@ -137,7 +137,7 @@ class Incoming:
 
 @dataclass(eq=False)
 class IncomingLeaves(Incoming):
-    """The same from leaves of a stack."""
+    """Messages from some leaves of a stack to different cliques of a group."""
 
     stack: LeafStack
 

@@ -1,4 +1,4 @@
-"""The one place that imports PyTorch: devices, precisions, and a clear word where they cannot be had."""
+"""The one place that imports PyTorch: devices, precisions, and clear errors where they are not available."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Precision(NamedTuple):
 
     @property
     def bytes_stored(self) -> int:
-        """Of one number of a message."""
+        """Return the memory of one number of a message, in bytes."""
         return int(self.stored.itemsize)
 
 

@@ -77,7 +77,7 @@ class DeviceTables:
         self._loaded: DeviceVector | None = None
 
     def load(self, vector: DeviceVector) -> None:
-        """Put parameters in place, if they are not there."""
+        """Copy parameters to the device unless they are there already."""
         if vector is self._loaded:
             return
         self._loaded = vector
@@ -155,7 +155,7 @@ class Sweep:
     # Upwards
 
     def _combine(self, group: Group) -> None:
-        """U of the cliques of a group."""
+        """Compute u of the cliques of a group: what their leaves, potentials and children say of their states."""
         known = self._odd_logs(group)
         if self.kernels is not None and self.kernels.fits(group.size):
             self.kernels.combine(self, group, known)
@@ -314,7 +314,7 @@ class Sweep:
 
 
 def _any(doubts: dict[int, torch.Tensor], like: torch.Tensor) -> torch.Tensor:
-    """Whether anything is in doubt, by row."""
+    """Return, for each row, whether any message may have underflowed."""
     out = torch.zeros_like(like)
     for doubt in doubts.values():
         out = out | (doubt.amax(0) > 0)
@@ -339,11 +339,11 @@ class Sums:
 
     @property
     def tensors(self) -> tuple[torch.Tensor, ...]:
-        """All sums."""
+        """Return the tensors of all sums."""
         return (*self.links.values(), *self.leaves.values(), *self.sources.values(), self.log_likelihood)
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Set all sums to zero."""
         for counts in self.tensors:
             counts.zero_()
 

@@ -15,11 +15,11 @@ means "no offset".
 
 from __future__ import annotations
 
-from .chains import scan
+from .chains import scan, viterbi
 from .cliques import cliques
 from .cycles import recount
 from .packing import joint_tables, pack, unpacked
 from .stars import star, star_messages
 from .trees import tree
 
-__all__ = ["cliques", "joint_tables", "pack", "recount", "scan", "star", "star_messages", "tree", "unpacked"]
+__all__ = ["cliques", "joint_tables", "pack", "recount", "scan", "star", "star_messages", "tree", "unpacked", "viterbi"]

@@ -7,19 +7,30 @@ from typing import NamedTuple
 import numpy as np
 
 
+def _record(*fields: str) -> np.dtype:
+    return np.dtype([(field, np.uint64) for field in fields])
+
+
+PACK = _record("start", "stride", "states", "leaves", "shift", "codes", "has_nothing", "posterior")
+LEAF = _record("table", "known", "codes", "place")
+FOLD = _record("of_pack", "at", "outer", "inner", "left", "right")
+UNKNOWN_LEAF = _record("table", "known", "states", "posterior")
+PRIOR = _record("place", "posterior", "size", "run", "index")
+
+
 class Packing(NamedTuple):
     """Offsets of packs, their leaves and the Sources of their Diverters: see `packing`.
 
-    A record is a row of integers; NONE, the largest integer, means "no offset".
+    All but `space` are arrays of records; NONE, the largest integer, means "no offset".
 
-    packs     start of its joint table, cells of a row, states of the Diverter, leaves, where its shifts begin, codes,
-              whether it has a code of nothing known, where the posterior of its Diverter begins
-    leaves    of all packs in order: where the table begins, its columns, codes; where the counts of the codes are
+    packs     PACK: start of its joint table, cells of a row, states of the Diverter, leaves, where its shifts begin,
+              codes, whether it has a code of nothing known, where the posterior of its Diverter begins
+    leaves    LEAF, of all packs in order: where the table begins, its columns, codes; where the counts of the codes are
               among the folded ones, or NONE for those of a pack by itself
-    folds     of all packs, one less than its leaves each: sums of rows (outer, inner) over either; whether the rows are
-              those of the pack, else where they are among the folded ones; outer, inner; where the two sums are put
-    unknown   leaves that no row knows: table, its columns, its rows, posterior of the Diverter
-    sources   of the Diverters: prior, posterior of the Diverter, its space, its run, index vector
+    folds     FOLD, of all packs, one less than its leaves each: sums of rows (outer, inner) over either; whether the
+              rows are those of the pack, else where they are among the folded ones; where the two sums are put
+    unknown   UNKNOWN_LEAF, that no row knows: table, its columns, its rows, posterior of the Diverter
+    sources   PRIOR, of the Diverters: prior, posterior of the Diverter, its space, its run, index vector
     priors    the same of those that the product of the priors of a star is made of
     space     (1,): joint states of the first Diverter
     """

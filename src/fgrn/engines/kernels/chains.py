@@ -1,10 +1,10 @@
-"""The forward-backward scan along sequences of rows, for hidden Markov models and other chains."""
+"""Forward-backward and Viterbi along sequences of rows, for hidden Markov models and other chains."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .basics import FAINT, LOST, ZERO, kernel, normalise
+from .basics import FAINT, LOST, ZERO, compact, kernel, normalise
 from .vectors import copied, crossed, dot, increased, multiplied, scaled, set_all, summed, times
 
 
@@ -14,6 +14,7 @@ def scan(rows, states, tables, sequences, out, here, ahead):
 
     Messages from row to row are not normalised, which would take longer than all the rest, but kept within bounds.
     """
+    compact()
     prior, table, transposed = tables.prior, tables.table, tables.transposed
     local, begins, weights = sequences.local, sequences.begins, sequences.weights
     past, future, around, norms, first, steps = out
@@ -68,3 +69,45 @@ def scan(rows, states, tables, sequences, out, here, ahead):
             times(here, ZERO, local, place, states)
             normalise(here, ZERO, states)
             increased(first, ZERO, weights[r], here, ZERO, states)
+
+
+@kernel
+def viterbi(rows, states, tables, sequences, came, now, ahead, path):
+    """Find the most probable states of each sequence; of equal ones the first. All tables and messages are logarithms.
+
+    The log-weight of a sequence is put into `sequences.weights` at its first row. `came` has room for the state that
+    each state of each row comes from, `now` and `ahead` for the states of a row.
+    """
+    prior, table, local = tables.prior, tables.table, sequences.local
+    begins, weights = sequences.begins, sequences.weights
+    first = np.uint64(0)
+    for r in range(rows):
+        place = np.uint64(r) * states
+        if begins[r]:
+            first = np.uint64(r)
+            for k in range(states):
+                now[k] = prior[k] + local[place + np.uint64(k)]
+        else:
+            for k in range(states):
+                ahead[k] = -np.inf
+                came[place + np.uint64(k)] = 0
+            for k in range(states):
+                here = now[k]
+                line = np.uint64(k) * states
+                for j in range(states):
+                    total = here + table[line + np.uint64(j)]
+                    if total > ahead[j]:
+                        ahead[j] = total
+                        came[place + np.uint64(j)] = k
+            for k in range(states):
+                now[k] = ahead[k] + local[place + np.uint64(k)]
+        if r == rows - 1 or begins[r + 1]:
+            best = np.uint64(0)
+            for k in range(states):
+                if now[k] > now[best]:
+                    best = k
+            path[r] = best
+            weights[first] = now[best]
+    for r in range(rows - 2, -1, -1):
+        if not begins[r + 1]:
+            path[r] = came[np.uint64(r + 1) * states + np.uint64(path[r + 1])]

@@ -25,6 +25,7 @@ from .basics import (
     SMALLEST,
     SMALLEST_PRODUCT,
     ZERO,
+    compact,
     inlined,
     inner,
     is_known,
@@ -36,6 +37,7 @@ from .vectors import copied, dot, increased, set_all, times
 @inner
 def wide_boundary(tape, at, first, rows, lanes, codes, soft, work, known, least):
     """Write the evidence on a variable in every lane; nothing is written if it is missing in all lanes."""
+    compact()
     place, count, flag, column, soft_at = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], tape[at + 4]
     some = False
     for r in range(rows):
@@ -59,13 +61,14 @@ def wide_boundary(tape, at, first, rows, lanes, codes, soft, work, known, least)
         for s in range(count):
             value = soft[first + r, soft_at + s]
             work[(place + s) * lanes + lane] = value
-            smallest = min(smallest, value) if value > 0.0 else smallest
+            smallest = value if 0.0 < value < smallest else smallest
         least[flag * lanes + lane] = smallest
 
 
 @inlined
 def wide_product(tape, leg_at, legs, without, size, run, lanes, values, maps, work, known, x):
     """Multiply the messages of all legs of a Diverter but one, over its product space, in every lane."""
+    compact()
     runs = size // run
     fresh = True
     for leg in range(legs):
@@ -95,6 +98,7 @@ def wide_product(tape, leg_at, legs, without, size, run, lanes, values, maps, wo
 @inlined
 def wide_sums(x, size, run, lanes, maps, index, out, place, count):
     """Sum over the joint states that share a state of a leg, in every lane."""
+    compact()
     if index == NONE:
         copied(x, ZERO, out, place * lanes, count * lanes)
         return
@@ -109,6 +113,7 @@ def wide_sums(x, size, run, lanes, maps, index, out, place, count):
 @inlined
 def wide_norms(x, at, count, lanes, norms):
     """Compute the sum over all states, in every lane."""
+    compact()
     set_all(norms, ZERO, 0.0, lanes)
     for s in range(count):
         increased(norms, ZERO, 1.0, x, (at + s) * lanes, lanes)
@@ -117,6 +122,7 @@ def wide_norms(x, at, count, lanes, norms):
 @inlined
 def wide_scaled(x, at, count, lanes, norms):
     """Divide a message by its norm, in every lane; the norms are replaced by their inverses."""
+    compact()
     for r in range(lanes):
         norms[r] = 1.0 / norms[r] if norms[r] > 0.0 else 0.0
     for s in range(count):
@@ -126,6 +132,7 @@ def wide_scaled(x, at, count, lanes, norms):
 @inlined
 def wide_account(first, rows, norms, scale, rest):
     """Multiply the likelihoods of the lanes by their norms."""
+    compact()
     for r in range(rows):
         rest[first + r] *= norms[r]
         if rest[first + r] < FAINT:
@@ -138,6 +145,7 @@ def wide_divert(
     tape, at, first, rows, lanes, values, maps, work, known, least, scale, rest, doubtful, x, norms, bounds
 ):
     """Compute the message of a Diverter towards the root, in every lane."""
+    compact()
     size, run, legs = tape[at], tape[at + 1], np.int64(tape[at + 2])
     leg_at = at + 4
     target = leg_at + legs * LEG_LENGTH
@@ -179,6 +187,7 @@ def wide_posterior(
     tape, at, first, rows, lanes, values, maps, work, known, scale, rest, doubtful, x, norms, out_width, marginal
 ):
     """Compute the posterior of a Diverter and the messages that follow from it; see `products.posterior_of`."""
+    compact()
     store, size, run, role, legs = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], np.int64(tape[at + 4])
     onwards, beliefs, leg_at = np.int64(tape[at + 5]), np.int64(tape[at + 6]), at + 7
     onward_at = leg_at + legs * LEG_LENGTH
@@ -221,6 +230,7 @@ def wide_posterior(
 @inner
 def wide_scatter(tape, at, lanes, work, sure, posteriors):
     """Add the posteriors of a Diverter in all lanes to its expected counts."""
+    compact()
     place, size, total = tape[at], tape[at + 1], tape[at + 2]
     for c in range(size):
         posteriors[total + c] += dot(work, (place + c) * lanes, sure, ZERO, lanes)
@@ -229,11 +239,12 @@ def wide_scatter(tape, at, lanes, work, sure, posteriors):
 @kernel
 def cliques(tapes, total, tables, evidence, lanes, books, out_width, marginal, totals):
     """Run the tapes of a junction tree on all rows, `lanes.lanes` side by side; a doubtful row adds nothing."""
+    compact()
     values, maps, codes, soft = tables.values, tables.maps, evidence.codes, evidence.soft
     count, messages, known, x, norms = lanes.lanes, lanes.messages, lanes.known, lanes.product, lanes.norms
     scale, rest, doubtful = books.scale, books.rest, books.doubtful
     for first in range(0, total, np.int64(count)):
-        rows = min(np.int64(count), total - first)
+        rows = np.int64(count) if first + np.int64(count) < total else total - first
         at = np.int64(0)
         while at < len(tapes.sweep):
             operation, length = tapes.sweep[at], np.int64(tapes.sweep[at + 1])

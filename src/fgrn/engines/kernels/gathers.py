@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from .basics import FAINT, LOG_TWO, NONE, SMALLEST_PRODUCT, ZERO, inlined, inner, note
-from .products import levelled, ones, times_carefully
+from .basics import FAINT, LOG_TWO, NONE, SMALLEST_PRODUCT, ZERO, compact, inlined, inner, note, once
+from .products import levelled, ones, times_state
 from .vectors import copied, gathered, increased, least, scattered, set_all, summed, times
 
 
-@inlined
+@once
 def shift_of(shifts, first, entries, begin, end):
     """Return the sum of the exponents that were taken out of the rows of joint tables."""
     total = 0
@@ -21,17 +21,21 @@ def shift_of(shifts, first, entries, begin, end):
 @inner
 def gathered_carefully(joint, start, stride, size, entries, begin, end, mantissa, exponent, out, at):
     """Multiply `out` by gathered rows of joint tables, with an exponent per state; see `levelled`."""
+    compact()
     ones(mantissa, exponent, ZERO, size)
-    times_carefully(mantissa, exponent, ZERO, out, at, entries, NONE, size, size)
+    for i in range(size):
+        times_state(mantissa, exponent, i, out[at + i])
     for entry in range(begin, end):
         cell = start + np.uint64(entries[entry]) * stride
-        times_carefully(mantissa, exponent, ZERO, joint, cell, entries, NONE, size, size)
+        for i in range(size):
+            times_state(mantissa, exponent, i, joint[cell + i])
     return levelled(mantissa, exponent, ZERO, size, out, at)
 
 
 @inner
 def lost_a_state(joint, start, stride, size, entries, begin, end, p, deep):
     """Return whether the product underflowed in a state that no factor excludes, or nearly so."""
+    compact()
     for i in range(size):
         if p[i] < SMALLEST_PRODUCT:
             forbidden = False
@@ -75,18 +79,18 @@ def leaves(
 
 
 @inlined
-def hidden_evidence(x, at, base, size, stride, codes, soft, row):
-    """Write the product of the priors times the evidence on the hidden variable of a star."""
-    if codes[row] >= 0:
+def star_prior(x, at, base, size, stride, codes, soft, row):
+    """Write the product of the priors of a star times the evidence on its hidden variable, if there is any."""
+    compact()
+    copied(base, ZERO, x, at, stride)
+    if len(codes) and codes[row] >= 0:
         set_all(x, at, 0.0, stride)
         x[at + np.uint64(codes[row])] = base[codes[row]]
-    else:
-        copied(base, ZERO, x, at, stride)
-        if codes[row] == -2:
-            times(x, at, soft, np.uint64(row) * size, size)
+    elif len(codes) and codes[row] == -2:
+        times(x, at, soft, np.uint64(row) * size, size)
 
 
-@inlined
+@once
 def star_products(first, rows, known, tables, work):
     """Compute, for a block of rows of a star, the product of priors and all evidence, and its sum.
 
@@ -97,19 +101,17 @@ def star_products(first, rows, known, tables, work):
     p, norms, taken = work.products, work.norms, work.taken
     for r in range(rows):
         begin, end, at = bounds[0, first + r], bounds[0, first + r + 1], np.uint64(r) * stride
+        prior, place = base, ZERO
         if len(codes):
-            hidden_evidence(p, at, base, size, stride, codes, soft, first + r)
-            norms[r] = gathered(p, at, joint, ZERO, stride, entries, begin, end, p, at)
-        else:
-            norms[r] = gathered(base, ZERO, joint, ZERO, stride, entries, begin, end, p, at)
+            star_prior(p, at, base, size, stride, codes, soft, first + r)
+            prior, place = p, at
+        norms[r] = gathered(prior, place, joint, ZERO, stride, entries, begin, end, p, at)
     for r in range(rows):
         taken[r] = 0.0
         if norms[r] > FAINT:
             continue
         begin, end, at = bounds[0, first + r], bounds[0, first + r + 1], np.uint64(r) * stride
-        copied(base, ZERO, p, at, stride)
-        if len(codes):
-            hidden_evidence(p, at, base, size, stride, codes, soft, first + r)
+        star_prior(p, at, base, size, stride, codes, soft, first + r)
         taken[r], _ = gathered_carefully(
             joint, ZERO, stride, size, entries, begin, end, work.mantissa, work.exponent, p, at
         )

@@ -26,6 +26,7 @@ from .basics import (
     TARGET_LENGTH,
     ZERO,
     account,
+    compact,
     inlined,
     inner,
     into_reader,
@@ -33,12 +34,13 @@ from .basics import (
     is_known,
     normalise,
     note,
+    once,
     settle_backward,
 )
 from .vectors import copied, least, least_positive, set_all, summed, times
 
 
-@inner
+@once
 def ones(mantissa, exponent, own, size):
     """Set a running product to one in every state."""
     for i in range(size):
@@ -62,20 +64,35 @@ def times_spread(x, own, size, run, y, place, maps, index):
             x[at + i] *= y[first + maps[index + runs + i]]
 
 
+@once
+def times_state(mantissa, exponent, own, value):
+    """Multiply one state of a product with an exponent per state."""
+    before = mantissa[own]
+    product = before * value
+    if product < SMALL and before > 0.0 and value > 0.0:
+        product = (before * LIFT) * (value * LIFT)
+        exponent[own] -= 2
+        while product > 1.0:
+            product *= DROP
+            exponent[own] += 1
+    mantissa[own] = product
+
+
 @inner
 def times_carefully(mantissa, exponent, own, x, at, maps, index, size, run):
     """Multiply a product with an exponent per state, at offset `own`, by a message spread over the product space."""
+    compact()
     for i in range(size):
         value = x[at + (i if index == NONE else place_of(np.uint64(i), maps, index, size, run))]
-        before = mantissa[own + i]
-        product = before * value
-        if product < SMALL and before > 0.0 and value > 0.0:
-            product = (before * LIFT) * (value * LIFT)
-            exponent[own + i] -= 2
-            while product > 1.0:
-                product *= DROP
-                exponent[own + i] += 1
-        mantissa[own + i] = product
+        times_state(mantissa, exponent, own + i, value)
+
+
+@once
+def dropped(value, times):
+    """Divide a number by 2**500 as often as asked for; three times make any number zero."""
+    for _ in range(times if times < 3 else 3):
+        value *= DROP
+    return value
 
 
 @inner
@@ -85,6 +102,7 @@ def levelled(mantissa, exponent, own, size, out, at):
     Returns the logarithm of the factor divided out, and whether a positive state became zero because it is too small
     beside the largest. All zero, and -inf, if the product is zero.
     """
+    compact()
     top = 0
     found = False
     for i in range(size):
@@ -93,10 +111,8 @@ def levelled(mantissa, exponent, own, size, out, at):
             found = True
     largest = 0.0
     for i in range(size):
-        value = mantissa[own + i]
-        for _ in range(min(top - exponent[own + i], 3)):
-            value *= DROP
-        largest = max(largest, value)
+        value = dropped(mantissa[own + i], top - exponent[own + i])
+        largest = value if value > largest else largest
     if largest <= 0.0:
         for i in range(size):
             out[at + i] = 0.0
@@ -104,9 +120,7 @@ def levelled(mantissa, exponent, own, size, out, at):
     lost = False
     factor = 1.0 / largest
     for i in range(size):
-        value = mantissa[own + i] * factor
-        for _ in range(min(top - exponent[own + i], 3)):
-            value *= DROP
+        value = dropped(mantissa[own + i] * factor, top - exponent[own + i])
         if value < SMALLEST and mantissa[own + i] > 0.0:
             lost = True
         out[at + i] = value
@@ -118,6 +132,7 @@ def times_leg_carefully(
     mantissa, exponent, own, size, run, tape, leg, r, row, base, values, maps, codes, soft, read, known_in, scratch
 ):
     """Multiply a product with an exponent per state by the message of a leg; one without evidence is skipped."""
+    compact()
     kind, place, known, index = tape[leg], tape[leg + 1], tape[leg + 2], tape[leg + 3]
     if kind == LEG_PRIOR:
         times_carefully(mantissa, exponent, own, values, place, maps, index, size, run)
@@ -187,6 +202,7 @@ def least_of_leg(size, run, tape, leg, r, base, values, maps, read, known_in):
 @inner
 def leg_forbids(state, size, run, tape, leg, r, row, base, values, maps, codes, soft, read, known_in):
     """Return whether the incoming message of a leg is zero in a joint state."""
+    compact()
     kind, place, index = tape[leg], tape[leg + 1], tape[leg + 3]
     own = state if index == NONE else place_of(state, maps, index, size, run)
     if kind == LEG_BACKWARD:
@@ -261,6 +277,7 @@ def careful_products(
     scratch,
 ):  # fmt: skip
     """Compute the products of all other legs as `plain_products` does, with an exponent per state."""
+    compact()
     target_at = leg_at + legs * LEG_LENGTH
     running = np.uint64(targets) * size
     for way in range(2):

@@ -133,7 +133,7 @@ def tree(tapes, total, block, tables, evidence, work, books, shown, totals):
     One kernel for everything that is not a star, since a second one would compile the sweeps again.
     """
     for first in range(0, total, block):
-        rows = min(block, total - first)
+        rows = block if first + block < total else total - first
         sweep_block(tapes.sweep, first, rows, tables, evidence, work, books)
         if len(tapes.places):
             show(tapes.places, first, rows, work, books, shown)

@@ -341,7 +341,8 @@ def _function(
 ) -> Callable[..., Any]:
     """Return code that calls a function of pointers and numbers, which a module defines once.
 
-    In line, the same loops a hundred times over would take LLVM a dozen seconds.
+    In line, the same loops a hundred times over would take LLVM a dozen seconds; in a function that is `compact` they
+    are never in line.
     """
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -350,11 +351,14 @@ def _function(
             data = pointer(context, builder, signature, arguments, array)
             given.append(data if place is None else builder.gep(data, [arguments[place]]))
         given += [arguments[number] for number in numbers]
-        full = f"fgrn_{name}"
+        apart = "optsize" in builder.function.attributes  # see `basics.compact`
+        full = f"fgrn_{name}_apart" if apart else f"fgrn_{name}"
         function = builder.module.globals.get(full)
         if function is None:
             function = ir.Function(builder.module, ir.FunctionType(result, [value.type for value in given]), full)
             function.linkage = "linkonce_odr"
+            if apart:
+                function.attributes.add("noinline")
             body(ir.IRBuilder(function.append_basic_block("entry")), *function.args)
         found = builder.call(function, given)
         return context.get_dummy_value() if result is VOID else found

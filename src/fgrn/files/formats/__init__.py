@@ -34,6 +34,9 @@ FORMATS = ("bif", "xmlbif", "net", "xdsl", "uai")
 READ_ONLY = ("dsc", "dne")
 """The formats that are read and not written: those of MSBN and of Netica."""
 
+WITH_DECISIONS = ("net", "xdsl")
+"""The formats that hold influence diagrams."""
+
 EXTENSIONS = {
     ".bif": "bif",
     ".xml": "xmlbif",
@@ -135,6 +138,12 @@ def write_document(document: Document, path: str | os.PathLike[str], format: str
         told = f"{only}the format is told by the end of the name ({endings})."
         raise NetworkFileError(told, file=repr(str(place)), remedies=Remedy("state it", format=...))
     check_document(document)
+    if (document.decisions or document.utilities) and kind not in WITH_DECISIONS:
+        raise NetworkFileError(
+            f"{kind.upper()} cannot hold decisions and utilities.",
+            file=repr(str(place)),
+            remedies="write XDSL (.xdsl) or Hugin NET (.net)",
+        )
     data = _module(kind).serialise(document).encode("utf-8")
     # the same document gives the same bytes at any time
     write_file(str(place), gzip.compress(data, mtime=0) if _is_packed_name(place) else data, NetworkFileError)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -90,6 +91,10 @@ def check_document(document: Document) -> None:
             builder.add_table(factor.scope[-1], factor.scope[:-1], factor.values.ravel(), None)
         else:
             builder.add_factor(factor.scope, factor.values.ravel(), None)
+    for name, seen in document.decisions.items():
+        builder.add_decision(name, seen, None)
+    for name, utility in document.utilities.items():
+        builder.add_utility(name, utility.scope, utility.values.ravel(), None)
     builder.finish(directed=document.directed)
 
 
@@ -114,6 +119,9 @@ class Builder:
         self._factors: list[WrittenTable] = []
         self._tables: dict[str, int | None] = {}  # child -> line
         self._properties: dict[str, dict[str, str]] = {}
+        self._compact: dict[str, dict[str, Any]] = {}
+        self._decisions: dict[str, tuple[str, ...]] = {}
+        self._utilities: dict[str, WrittenTable] = {}
         self._expanded = 0
 
     def error(self, line: int | None, text: str, remedies: Sequence[Remedy | str] = ()) -> NetworkFileError:
@@ -170,6 +178,49 @@ class Builder:
             for factor in self._factors
         ]
         self._properties = {names.get(name, name): known for name, known in self._properties.items()}
+
+        def renamed(scope: Iterable[str]) -> tuple[str, ...]:
+            return tuple(names.get(name, name) for name in scope)
+
+        self._decisions = {names.get(name, name): renamed(seen) for name, seen in self._decisions.items()}
+        self._utilities = {
+            names.get(name, name): WrittenTable(renamed(one.scope), one.values) for name, one in self._utilities.items()
+        }
+        self._compact = {
+            names.get(name, name): {
+                key: {names.get(one, one): some for one, some in value.items()} if isinstance(value, dict) else value
+                for key, value in record.items()
+            }
+            for name, record in self._compact.items()
+        }
+
+    # Decisions and utilities
+
+    def add_decision(self, name: str, seen: Sequence[str], line: int | None) -> None:
+        """Make a variable a decision, at which some others are known."""
+        self.sizes((*seen, name), line, f"the decision {short_repr(name)}")
+        self._decisions[name] = tuple(seen)
+        self._tables[name] = line
+
+    def add_utility(
+        self, name: str, scope: Sequence[str], values: Sequence[float] | np.ndarray, line: int | None
+    ) -> None:
+        """Add a utility, whose numbers are finite and may be negative; the first variable varies slowest."""
+        what = f"the utility {short_repr(name)}"
+        if not name.strip() or name in self.states or name in self._utilities:
+            raise self.error(line, f"{what} has no name of its own. Rename it.")
+        sizes = self.sizes(scope, line, what)
+        if len(values) != self.product(sizes):
+            raise self.error(line, f"{what} has {len(values):,} values instead of {count_text(self.product(sizes))}.")
+        array = np.asarray(values, dtype=np.float64).reshape(tuple(sizes))
+        if not np.isfinite(array).all():
+            raise self.error(line, f"{what} has a value that is not finite. Write a large number instead.")
+        array.setflags(write=False)
+        self._utilities[name] = WrittenTable(tuple(scope), array)
+
+    def add_compact(self, name: str, record: dict[str, Any]) -> None:
+        """Add the few parameters that the table of a variable follows from; see `Document`."""
+        self._compact[name] = record
 
     # Tables
 
@@ -363,8 +414,10 @@ class Builder:
             places = {variable: place for place, variable in enumerate(self.states)}
             self._factors.sort(key=lambda factor: places[factor.scope[-1]])
         self._warn_of_changes()
-        factors = tuple(self._factors)
-        return Document(self.states, factors, directed, name, self._properties)
+        return Document(
+            self.states, tuple(self._factors), directed, name, self._properties, self._compact, self._decisions,
+            self._utilities,
+        )  # fmt: skip
 
     def _warn_of_changes(self) -> None:
         """Warn of numbers that were changed: negative ones, and rows that were divided by their sums."""
@@ -377,7 +430,7 @@ class Builder:
 
     def _check_cycles(self) -> None:
         """Raise an error that names a directed cycle, if there is one."""
-        parents = {factor.scope[-1]: factor.scope[:-1] for factor in self._factors}
+        parents = {factor.scope[-1]: factor.scope[:-1] for factor in self._factors} | self._decisions
         children: dict[str, list[str]] = {name: [] for name in parents}
         waiting = {name: len(above) for name, above in parents.items()}
         for name, above in parents.items():

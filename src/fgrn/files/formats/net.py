@@ -3,6 +3,10 @@ r"""Hugin NET: blocks of attributes for the network, for each node, and for each
     net { node_size = (80 40); }
     node smoke { states = ("yes" "no"); label = "Smokes?"; position = (25 275); }
     potential ( lung | smoke ) { data = ((0.1 0.9)(0.01 0.99)); }   % the child fastest
+    decision treat { states = ("yes" "no"); }
+    potential ( treat | xray ) { }                                  % what is known at the decision
+    utility life { }
+    potential ( life | lung treat ) { data = ((5 1)(9 10)); }
 
 Attributes that fgrn does not use are kept as properties: a quoted text without its quotation marks, others as written.
 In a quoted text \" is a quotation mark and \\ a backslash. A potential without data is uniform, as in Hugin.
@@ -19,6 +23,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...bayes.document import Document
+from ...core.exceptions import NetworkFileError
 from ..container import short_repr
 from .builder import RESCALE, Builder
 from .names import check_directed, check_representable, is_plain, numbers_text
@@ -29,8 +34,6 @@ _NET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _LIST = re.compile(r'\((?:[\s0-9.eE+()-]|"(?:[^"\\]|\\.)*")*\)', re.S)
 _OTHER_KINDS = {
-    "decision": "a decision",
-    "utility": "a utility",
     "continuous": "a continuous variable",
     "function": "a function",
     "class": "a second class",
@@ -38,7 +41,7 @@ _OTHER_KINDS = {
     "temporal": "a temporal clone",
 }
 _SEVERAL = "more follows the class, and fgrn reads one class without instances. Let Hugin save it as .net."
-_RESERVED = frozenset({"net", "node", "discrete", "potential", *_OTHER_KINDS} - {"instance"})
+_RESERVED = frozenset({"net", "node", "discrete", "potential", "decision", "utility", *_OTHER_KINDS} - {"instance"})
 
 
 def _read_attributes(tokens: Tokens) -> dict[str, Span]:
@@ -73,8 +76,22 @@ def parse(text: str, file: str, rescale: float | None = RESCALE) -> Document:
             builder.add_property("", key, _property_text(found.tokens, attribute))
     for token, attributes in found.nodes:
         _read_node(builder, found.tokens, token, attributes)
+    utilities = {token.name: attributes for token, attributes in found.utilities}
+    known: dict[str, list[str]] = {}
     for scope, attributes in found.potentials:
-        _read_potential(builder, found.tokens, scope, attributes)
+        child, *parents = (token.name for token in scope)
+        if child in found.decisions:
+            known[child] = parents
+        elif child in utilities:
+            _read_utility(builder, found.tokens, scope, attributes)
+            for key, attribute in utilities.pop(child).items():
+                builder.add_property(child, key, _property_text(found.tokens, attribute))
+        else:
+            _read_potential(builder, found.tokens, scope, attributes)
+    for name, line in found.decisions.items():
+        builder.add_decision(name, known.get(name, ()), line)
+    for name in utilities:
+        raise builder.error(None, f"the utility {short_repr(name)} has no potential. Is the file complete?")
     return builder.finish(_property_text(found.tokens, found.own["name"]) if "name" in found.own else found.name)
 
 
@@ -87,6 +104,8 @@ class _Blocks:
         self.own: dict[str, Span] = {}
         self.nodes: list[tuple[Token, dict[str, Span]]] = []
         self.potentials: list[tuple[list[Token], dict[str, Span]]] = []
+        self.utilities: list[tuple[Token, dict[str, Span]]] = []
+        self.decisions: dict[str, int] = {}  # and their lines
         if tokens.next.text != "class":
             while tokens.next.kind != "end":
                 self._block(tokens.take("word"))
@@ -111,13 +130,19 @@ class _Blocks:
             self.own |= _read_attributes(tokens)
         elif word.text == "potential":
             self.potentials.append((_read_scope(tokens), _read_attributes(tokens)))
-        elif word.text in ("node", "discrete"):
+        elif word.text == "utility":
+            self.utilities.append((tokens.take("word", "text"), _read_attributes(tokens)))
+        elif word.text in ("node", "discrete", "decision"):
             if word.text == "discrete":
                 tokens.take("node")
+            elif word.text == "decision":
+                self.decisions[tokens.next.name] = line
             self.nodes.append((tokens.take("word", "text"), _read_attributes(tokens)))
         elif word.text in _OTHER_KINDS:
             what = _OTHER_KINDS[word.text]
-            raise tokens.builder.error(line, f"here is {what}; only discrete nodes and their potentials are read.")
+            raise tokens.builder.error(
+                line, f"here is {what}; only discrete nodes, decisions, utilities and their potentials are read."
+            )
         else:
             raise tokens.builder.error(
                 line, f"found {short_repr(word.text)} where net, node or potential was expected."
@@ -172,6 +197,16 @@ def _read_potential(builder: Builder, tokens: Tokens, scope: list[Token], attrib
     builder.add_table(child, parents, numbers, first)
 
 
+def _read_utility(builder: Builder, tokens: Tokens, scope: list[Token], attributes: dict[str, Span]) -> None:
+    child, *parents = (token.name for token in scope)
+    data = attributes.get("data")
+    if data is None:
+        line = tokens.line(scope[0].place)
+        raise builder.error(line, f"the utility {short_repr(child)} has no data. Let Hugin write its table.")
+    numbers, first = tokens.numbers(data)
+    builder.add_utility(child, parents, numbers, first)
+
+
 # Writing
 
 
@@ -184,8 +219,18 @@ def serialise(document: Document) -> str:
     lines += [f"  name = {_quoted_text(document.name)};"] if document.name else []
     lines += [*_write_properties(document, "", "name"), "}"]
     for name, labels in document.states.items():
-        lines += ["", f"node {name}", "{", f"  states = ({' '.join(map(_quoted_text, labels))});"]
+        kind = "decision" if name in document.decisions else "node"
+        lines += ["", f"{kind} {name}", "{", f"  states = ({' '.join(map(_quoted_text, labels))});"]
         lines += [*_write_properties(document, name, "states"), "}"]
+    for name in document.utilities:
+        if not _is_name(name):
+            raise NetworkFileError(f"Hugin NET cannot carry the name {short_repr(name)}: {rule}. Rename it.")
+        lines += ["", f"utility {name}", "{", *_write_properties(document, name, ""), "}"]
+    for name, seen in document.decisions.items():
+        lines += ["", f"potential ( {name} | {' '.join(seen)} )" if seen else f"potential ( {name} )", "{", "}"]
+    for name, one in document.utilities.items():
+        scope = f"{name} | {' '.join(one.scope)}" if one.scope else name
+        lines += ["", f"potential ( {scope} )", "{", f"  data = {_nested(one.values[..., None])};", "}"]
     for factor in document.factors:
         *parents, child = factor.scope
         scope = f"{child} | {' '.join(parents)}" if parents else child

@@ -14,7 +14,7 @@ import numpy as np
 from ...core.digests import digest
 from ...core.exceptions import FgrnError
 from ...flow.counts import Counts
-from ...flow.em import EStep
+from ...flow.esteps import EStep
 from ...tables.disk import Disk
 from ...tables.distinct_values import Distinct
 from ...tables.encoded import Evidence, Variables

@@ -1,0 +1,169 @@
+"""Best decisions by variable elimination: sums over chance variables, maxima over decisions, last ones first.
+
+There are two kinds of tables: probabilities, which are multiplied, and utilities, which are added (Jensen, Jensen and
+Dittmer, 1994). A chance variable X is eliminated from the tables that have it by
+
+    p' = sum over X of p,    u' = (sum over X of p u) / p'
+
+where p is the product of its probabilities and u the sum of its utilities, so that u' is an expectation; a decision by
+u' = max over it of u, and where that is reached is its policy. What is not known at a decision has to be eliminated
+before it (a strong elimination order).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.exceptions import WiringError, shortened
+from .realisation import LARGEST_CLIQUE
+
+
+class DecisionTable(NamedTuple):
+    """A table over some variables: one axis for each of its scope."""
+
+    scope: tuple[str, ...]
+    values: np.ndarray
+
+    def at(self, states: Mapping[str, int]) -> DecisionTable:
+        """The table where some variables have these states, without their axes."""
+        place = tuple(states.get(name, slice(None)) for name in self.scope)
+        return DecisionTable(tuple(name for name in self.scope if name not in states), self.values[place])
+
+
+class DecisionStage(NamedTuple):
+    """A decision, and the chance variables that become known between it and the next one, or never."""
+
+    decision: str | None
+    after: frozenset[str]
+
+
+class Eliminated(NamedTuple):
+    """The result: the expected utility, the probability of the evidence, and for each decision its utilities.
+
+    Those are, for each joint state of what the decision depends on and for each action (the last axis), expected
+    utilities up to a term that is the same for all actions.
+    """
+
+    utility: float
+    probability: float
+    decisions: dict[str, DecisionTable]
+
+
+def eliminate(
+    sizes: Mapping[str, int],
+    probabilities: Iterable[DecisionTable],
+    utilities: Iterable[DecisionTable],
+    stages: Sequence[DecisionStage],
+) -> Eliminated:
+    """Eliminate everything, the last stage first; within a stage the variable whose product is smallest.
+
+    Args:
+        sizes: the number of states of each variable.
+        probabilities: tables that are multiplied.
+        utilities: tables that are added.
+        stages: in the order of time; the first has no decision, and what is known before all of them.
+    """
+    product, total = list(probabilities), list(utilities)
+    found: dict[str, DecisionTable] = {}
+    for stage in reversed(stages):
+        left = set(stage.after)
+        while left:
+            name = min(sorted(left), key=lambda one: _joint_states_with(one, sizes, [*product, *total]))
+            left.discard(name)
+            _sum_out(name, sizes, product, total)
+        if stage.decision is not None:
+            found[stage.decision] = _maximise(stage.decision, sizes, product, total)
+    utility = sum(float(one.values) for one in total)
+    return Eliminated(utility, prod(float(one.values) for one in product), found)
+
+
+def _joint_states_with(name: str, sizes: Mapping[str, int], potentials: Iterable[DecisionTable]) -> int:
+    """The joint states of all variables that share a table with this one."""
+    return prod(sizes[other] for other in {one for some in potentials if name in some.scope for one in some.scope})
+
+
+def _sum_out(name: str, sizes: Mapping[str, int], product: list[DecisionTable], total: list[DecisionTable]) -> None:
+    mine, gains = _tables_taken(name, product), _tables_taken(name, total)
+    if not mine and not gains:
+        return
+    share = product_of_tables(mine, _scope_with_last(mine, name), sizes)
+    summed = share.values.sum(axis=-1)
+    product.append(DecisionTable(share.scope[:-1], summed))
+    if not gains:
+        return
+    scope = _scope_with_last([*mine, *gains], name)
+    _check_joint_states(scope, sizes)
+    weights, gained = on_scope(share, scope), sum_of_tables(gains, scope, sizes).values
+    expected = np.broadcast_to(weights * gained, [sizes[one] for one in scope]).sum(axis=-1)
+    whole = np.broadcast_to(weights.sum(axis=-1), expected.shape)
+    total.append(
+        DecisionTable(scope[:-1], np.divide(expected, whole, out=np.zeros_like(expected), where=whole > 0))
+    )  # what is impossible does not count
+
+
+def _maximise(
+    name: str, sizes: Mapping[str, int], product: list[DecisionTable], total: list[DecisionTable]
+) -> DecisionTable:
+    """Remove a decision; the probability of what was before it does not depend on it."""
+    mine, gains = _tables_taken(name, product), _tables_taken(name, total)
+    if mine:
+        share = product_of_tables(mine, _scope_with_last(mine, name), sizes)
+        product.append(DecisionTable(share.scope[:-1], share.values.max(axis=-1)))  # equal but for rounding
+    found = sum_of_tables(gains, _scope_with_last(gains, name), sizes)
+    total.append(DecisionTable(found.scope[:-1], found.values.max(axis=-1)))
+    return found
+
+
+def _tables_taken(name: str, potentials: list[DecisionTable]) -> list[DecisionTable]:
+    """Remove the tables that have a variable from a list, and return them."""
+    mine = [one for one in potentials if name in one.scope]
+    potentials[:] = [one for one in potentials if name not in one.scope]
+    return mine
+
+
+def _scope_with_last(potentials: Iterable[DecisionTable], last: str) -> tuple[str, ...]:
+    """The variables of some tables, with one of them last."""
+    names = dict.fromkeys(name for one in potentials for name in one.scope)
+    return (*(name for name in names if name != last), last)
+
+
+def _check_joint_states(scope: Collection[str], sizes: Mapping[str, int]) -> None:
+    states = prod(sizes[name] for name in scope)
+    if states > LARGEST_CLIQUE:
+        raise WiringError(
+            f"The best decisions would need a table of {len(scope)} variables ({shortened(scope, 5)}) with {states:,} "
+            f"joint states; at most {LARGEST_CLIQUE:,} are made.",
+            remedies=("let decisions see fewer variables", "give variables fewer states"),
+        )
+
+
+def on_scope(one: DecisionTable, scope: Sequence[str]) -> np.ndarray:
+    """A table with an axis for each variable of a larger scope, of length one for those it does not have."""
+    order = sorted(range(len(one.scope)), key=lambda axis: scope.index(one.scope[axis]))
+    moved = one.values.transpose(order)
+    shape = iter(moved.shape)
+    return moved.reshape([next(shape) if name in one.scope else 1 for name in scope])
+
+
+def product_of_tables(
+    tables: Iterable[DecisionTable], scope: tuple[str, ...], sizes: Mapping[str, int]
+) -> DecisionTable:
+    """The product of some tables over a scope."""
+    _check_joint_states(scope, sizes)
+    out = np.ones([sizes[name] for name in scope])
+    for one in tables:
+        out = out * on_scope(one, scope)
+    return DecisionTable(scope, out)
+
+
+def sum_of_tables(tables: Iterable[DecisionTable], scope: tuple[str, ...], sizes: Mapping[str, int]) -> DecisionTable:
+    """The sum of some tables over a scope."""
+    _check_joint_states(scope, sizes)
+    out = np.zeros([sizes[name] for name in scope])
+    for one in tables:
+        out = out + on_scope(one, scope)
+    return DecisionTable(scope, out)

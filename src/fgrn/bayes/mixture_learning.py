@@ -1,0 +1,179 @@
+"""Learns a mixture of hidden trees that share the tables of columns with one that was learnt from all rows.
+
+Rows are put in groups by k-means. Each group learns its tree by EM: the tables between hidden variables alone, with a
+prior of some rows that are as the one tree expects them. Then each row goes to the tree under which it is the most
+probable, for another round (classification EM: Celeux and Govaert, 1992, Computational Statistics & Data Analysis 14).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..core import settings
+from ..core.exceptions import LearningError, WiringError
+from ..flow import em
+from ..graph.network import Network
+from ..learning.execution import engine_for
+from ..tables import frames
+from ..tables.encoded import EncodedTable, Evidence
+from .tree_mixture import TreeMixture, own_names, own_table
+
+CENTRE_ROWS, CENTRE_ROUNDS = 20_000, 12
+"""Of k-means: how many rows the centres are found from, at most, and its rounds."""
+
+ROWS_AT_ONCE = 2**13
+"""Rows whose nearest centre is found at once."""
+
+LEAST_GAIN = 3e-4
+"""The part of the log-likelihood of rows kept back that a round must gain, so that there is another."""
+
+TREES, ROUNDS, TREE_EPOCHS, STRENGTH = 16, 4, 5, 15.0
+"""Unless given: the trees, rounds, epochs of each tree in a round, and rows of the prior for each hidden state."""
+
+
+def tree_mixture(
+    network: Network,
+    data: frames.Data | EncodedTable,
+    trees: int = TREES,
+    *,
+    rounds: int = ROUNDS,
+    epochs: int = TREE_EPOCHS,
+    strength: float = STRENGTH,
+    weights: Any = None,
+    validation: Any = None,
+    seed: int = 0,
+    watch: em.Watcher | None = None,
+    engine: str = "auto",
+    threads: int | None = None,
+    device: str | None = None,
+    precision: str | None = None,
+) -> TreeMixture:
+    """Return a mixture of trees that share the tables of columns with a hidden tree that has been learnt.
+
+    Args:
+        network: the hidden tree, see `hidden_tree`; it is not changed.
+        data: the rows it was learnt from.
+        trees: how many.
+        rounds: how often the trees are learnt, and rows put to the most probable tree in between.
+        epochs: of EM, for each tree in each round.
+        strength: how many rows the prior of each tree is worth, for each state of a hidden variable: its tables are
+            near those of the network if few rows speak for others.
+        weights: one weight per row.
+        validation: other rows. The round after which they are the most probable is kept; if that is none of them, the
+            network itself, as a mixture of one tree. Learning ends with a round in which they gain next to nothing.
+        seed: of the groups of rows that learning begins with.
+        watch: called after every epoch with the number of the tree, of the epoch, and the log-likelihood per row of
+            its group. Learning ends, and keeps what it has, when it returns True.
+        engine: see `Network.learn`, and so are the others.
+        threads: how many threads.
+        device: where engine="torch" computes.
+        precision: of its numbers.
+    """
+    for name, count in {"trees": trees, "rounds": rounds, "epochs": epochs}.items():
+        settings.whole(name, count, 1, LearningError)
+    settings.number("strength", strength, LearningError)
+    own = own_names(network)
+    if len(network._spec.layout.prior_names) != 1 or not network.is_tree:
+        raise WiringError("A mixture is made of a hidden tree, which has one Source; see hidden_tree.")
+    plan = network._plan()
+    table = network._table(plan, data, weights).here()
+    kept_back = None if validation is None else network._table(plan, validation).here()
+    runner = engine_for(engine, plan, table.rows * epochs * rounds, device, precision)
+    run: dict[str, Any] = {"engine": runner, "threads": threads}
+    best = TreeMixture(network, [1.0], {name: _table(network, name)[None] for name in own})
+    reached = -np.inf if kept_back is None else mean_log_likelihood(best, kept_back, **run)
+    group = nearest_centres(table, [network.variable(name).cardinality for name in table.columns], trees, seed)
+    prior = {name: strength * _table(network, name) for name in own}
+    options = {**run, "epochs": epochs, "only": own, "smoothing": prior, "merge": False}
+    watched, mixture = _Watched(watch), best
+    for number in range(rounds):
+        if number:
+            group = mixture.scores(table, **run).argmax(axis=1)
+        tables: dict[str, list[np.ndarray]] = {name: [] for name in own}
+        shares = np.bincount(group, table.row_weights, minlength=trees) + 1.0
+        for tree in range(trees):
+            member = network._with(network._parameters)
+            rows = table.take(np.flatnonzero(group == tree))
+            if rows.weight > 0 and not watched.ended:
+                member.learn(rows, watch=watched.of(tree), **options)
+            for name in own:
+                tables[name].append(_table(member, name))
+        mixture = TreeMixture(network, shares, {name: np.stack(found) for name, found in tables.items()})
+        score = 0.0 if kept_back is None else mean_log_likelihood(mixture, kept_back, **run)
+        gained = score - reached
+        if kept_back is None or gained > 0:
+            best, reached = mixture, score
+        if watched.ended or (kept_back is not None and gained < LEAST_GAIN * abs(reached)):
+            break
+    return best
+
+
+def _table(network: Network, name: str) -> np.ndarray:
+    """The table of a hidden variable, or the prior of the root."""
+    return own_table(network._spec.layout, network._parameters.values, name)
+
+
+def mean_log_likelihood(mixture: TreeMixture, rows: Evidence, **run: Any) -> float:
+    """Return the mean log-likelihood of rows; `run`: engine, threads, device and precision."""
+    found = mixture.propagate(rows, keep=[], parts=["likelihood"], impossible="mark", **run).log_likelihood
+    return float(np.average(found, weights=rows.row_weights))
+
+
+class _Watched:
+    """Calls a function of the user's after every epoch, and knows whether it asked to end."""
+
+    def __init__(self, watch: em.Watcher | None) -> None:
+        self.watch, self.ended = watch, False
+
+    def of(self, tree: int) -> em.Watcher | None:
+        """The function for the epochs of one tree."""
+        if self.watch is None:
+            return None
+
+        def watched(_: int, epoch: int, likelihood: float) -> bool:
+            self.ended = self.watch is not None and self.watch(tree, epoch, likelihood) is True
+            return self.ended
+
+        return watched
+
+
+def nearest_centres(table: Evidence, sizes: list[int], groups: int, seed: int = 0) -> np.ndarray:
+    """Return the group of each row by k-means, with the levels of each column as numbers from 0 to 1.
+
+    Args:
+        table: the rows; a missing value is the mean of its column.
+        sizes: the levels of each column.
+        groups: how many groups.
+        seed: of the rows that centres are found from, and begin with.
+    """
+    draw = np.random.default_rng(seed)
+    counted = np.flatnonzero(table.row_weights > 0)
+    some = np.sort(draw.choice(counted, CENTRE_ROWS, replace=False)) if len(counted) > CENTRE_ROWS else counted
+    scale = np.maximum(np.array(sizes, dtype=np.float32) - 1, 1)
+    known = table.codes[some].astype(np.float32)
+    known[known < 0] = np.nan
+    counts = np.maximum((~np.isnan(known)).sum(axis=0), 1)
+    means = np.nansum(known, axis=0) / counts / scale
+    points = np.where(np.isnan(known), means, known / scale).astype(np.float32)
+    centres = points[draw.choice(len(points), min(groups, len(points)), replace=False)]
+    for _ in range(CENTRE_ROUNDS):
+        member = (_nearest(points, centres)[:, None] == np.arange(len(centres))).astype(np.float32)
+        counts = member.sum(axis=0)[:, None]
+        centres = np.where(counts > 0, member.T @ points / np.maximum(counts, 1), centres)
+    return np.concatenate([_nearest(block, centres) for block in _points_of(table, scale, means)])
+
+
+def _points_of(table: Evidence, scale: np.ndarray, means: np.ndarray) -> Iterator[np.ndarray]:
+    """The rows as points, some at a time."""
+    for first in range(0, table.rows, ROWS_AT_ONCE):
+        codes = table.codes[first : first + ROWS_AT_ONCE]
+        yield np.where(codes < 0, means, codes / scale).astype(np.float32)
+
+
+def _nearest(points: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """The number of the centre that is nearest to each point."""
+    found: np.ndarray = (2 * points @ centres.T - (centres**2).sum(axis=1)).argmax(axis=1)
+    return found

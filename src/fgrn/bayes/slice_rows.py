@@ -1,0 +1,187 @@
+"""Rows of sequences in the step network of a dynamic network: their steps, messages, and expected counts (E-step)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ..core.exceptions import ImpossibleEvidence, LearningError, WiringError
+from ..engines import Engine
+from ..flow.counts import CountingMethod, Counts, LocalEStep
+from ..flow.marginals import refuse_impossible
+from ..flow.messages import Messages
+from ..graph.blocks import Factor
+from ..graph.network import Network
+from ..tables.encoded import SOFT, Evidence
+from .bayesian import BayesianNetwork
+from .slice_scan import SliceSteps
+from .slices import SliceStructure
+
+MOST_CELLS = 2**27
+"""Cells of the steps of all distinct rows: 1 GiB."""
+
+
+@dataclass(frozen=True, eq=False)
+class SliceRows:
+    """Encoded rows of sequences, with the step network that they are seen in."""
+
+    structure: SliceStructure
+    model: BayesianNetwork
+    evidence: Evidence
+
+    @cached_property
+    def _distinct(self) -> tuple[np.ndarray, np.ndarray]:
+        """A row of each kind, and the kind of each row; every row is of its own kind if some have distributions."""
+        if self.evidence.soft.shape[1]:
+            each = np.arange(self.evidence.rows)
+            return each, each
+        if not self.evidence.codes.shape[1]:
+            return np.zeros(min(1, self.evidence.rows), dtype=np.int64), np.zeros(self.evidence.rows, dtype=np.int64)
+        _, first, which = np.unique(self.evidence.codes, axis=0, return_index=True, return_inverse=True)
+        return first, which.ravel()
+
+    def _pair_network(self) -> tuple[Network, str]:
+        """The network with past and next in one clique, and the name of the edge that carries both."""
+        network = self.model._tree_network(self.structure.names)
+        joint = self.model._joint_name()
+        name = next(one.variable.name for one in network.blocks if isinstance(one, Factor) and one.name == joint)
+        return network, name
+
+    def _shape(self) -> tuple[int, int]:
+        return len(self.structure.past), len(self.structure.handed_on)
+
+    def _kinds(self) -> tuple[Evidence, np.ndarray]:
+        first, which = self._distinct
+        if len(first) * self._shape()[0] * self._shape()[1] > MOST_CELLS:
+            raise WiringError(
+                f"The steps of {len(first):,} distinct rows with {self._shape()[0]:,} joint states of earlier slices "
+                "do not fit in memory.",
+                remedies=("give fewer sequences at a time", "link fewer variables"),
+            )
+        return self.evidence.take(first), which
+
+    def _steps(self, steps: np.ndarray, logs: np.ndarray, which: np.ndarray) -> SliceSteps:
+        states = self._shape()
+        return SliceSteps(
+            self.evidence.begins,
+            which,
+            steps.reshape(len(steps), *states),
+            logs + np.log(states[0]),  # the past has a uniform prior in the step network
+            self.structure.handed_on,
+            states[0] - 1,
+        )
+
+    def steps(self) -> SliceSteps:
+        """P(next, what is seen | past) of each row."""
+        rows, which = self._kinds()
+        network, name = self._pair_network()
+        found = network.propagate(rows, keep=[name], parts=["marginal", "likelihood"], impossible="mark")
+        logs = found.log_likelihood
+        return self._steps(np.array(found.marginal(name)), np.where(np.isneginf(logs), 0.0, logs), which)
+
+    def largest_steps(self) -> SliceSteps:
+        """The logarithm of the largest P(next, all others, what is seen | past) of each row."""
+        rows, which = self._kinds()
+        network, name = self._pair_network()
+        try:
+            found = network.max_marginals(rows, names=[name])[name]
+        except ImpossibleEvidence as error:
+            refuse_impossible(np.flatnonzero(np.isin(which, list(error.rows))))
+            raise
+        return self._steps(found, np.zeros(len(found)), which)
+
+    def with_messages(self) -> tuple[Evidence, np.ndarray, np.ndarray]:
+        """The rows with a distribution on past and next, and views to write these distributions to."""
+        evidence, model = self.evidence, self.model
+        edges = [model.index[name] for name in self.structure.names]
+        widths = list(self._shape())
+        soft = np.concatenate([evidence.soft, np.ones((evidence.rows, sum(widths)))], axis=1)
+        slot, offset, codes = evidence.slot.copy(), evidence.soft_offset.copy(), evidence.codes
+        columns = list(evidence.columns)
+        begin = evidence.soft.shape[1]
+        for edge, width in zip(edges, widths, strict=True):
+            if slot[edge] < 0:
+                slot[edge] = codes.shape[1]
+                codes = np.concatenate([codes, np.empty((evidence.rows, 1), dtype=codes.dtype)], axis=1)
+                columns.append(model.names[edge])
+            offset[edge] = begin
+            begin += width
+        codes = np.asfortranarray(codes.copy())
+        codes[:, slot[edges]] = SOFT
+        found = Evidence(
+            codes, soft, slot, offset, np.zeros(evidence.rows), row_weights=evidence.row_weights,
+            columns=tuple(columns),
+        )  # fmt: skip
+        return found, soft[:, -sum(widths) : -widths[1]], soft[:, -widths[1] :]
+
+    @cached_property
+    def own_next(self) -> np.ndarray | float:
+        """What each row itself knows of its next."""
+        edge = self.model.index[self.structure.names[1]]
+        if self.evidence.slot[edge] < 0:
+            return 1.0
+        return self.evidence.weights(edge, self._shape()[1])
+
+    def write_messages(self, past: np.ndarray, after: np.ndarray | float, to: Sequence[np.ndarray]) -> None:
+        """Write messages to the views of `with_messages`; each sums to one."""
+        to[0][...] = past
+        to[1][...] = self.own_next * after
+        to[1][...] /= np.maximum(to[1].sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+
+    def marginals(self, past: np.ndarray, after: np.ndarray | float, keep: Sequence[str]) -> Messages:
+        """The marginals of the slice of each row, given messages from earlier and later ones."""
+        evidence, *views = self.with_messages()
+        self.write_messages(past, after, views)
+        return self.model._tree_network().propagate(evidence, keep=keep, parts=["marginal"], impossible="mark")
+
+
+@dataclass(frozen=True, eq=False)
+class SliceEStep:
+    """The E-step over sequences of slices: forward and backward along them, then each slice by itself."""
+
+    rows: SliceRows
+    engine: Engine
+    threads: int | None = None
+
+    @cached_property
+    def _inner(self) -> tuple[LocalEStep, np.ndarray, np.ndarray]:
+        evidence, *views = self.rows.with_messages()
+        network = self.rows.model._tree_network()
+        plan = network._plan()
+        evidence = evidence.on(plan)
+        programs = network._programs_for(plan, (), evidence)
+        return (
+            LocalEStep(self.engine, plan, programs, evidence, True, threads=self.threads, merge=False),
+            views[0],
+            views[1],
+        )
+
+    @property
+    def method(self) -> CountingMethod:
+        """See `EStep`."""
+        inner = self._inner[0].method
+        return inner._replace(kernel=f"scan of slices and {inner.kernel}", shareable=False)
+
+    def count(self, values: np.ndarray) -> Counts:
+        """See `EStep`."""
+        model = self.rows.model
+        model._parameters = replace(model._parameters, values=np.asarray(values))
+        steps = self.rows.steps()
+        past, _, likelihood = steps.forward()
+        refuse_impossible(np.flatnonzero(np.isneginf(likelihood)))
+        estep, *views = self._inner
+        self.rows.write_messages(past, steps.backward(), views)
+        counts = estep.count(np.asarray(values))
+        weights = self.rows.evidence.row_weights
+        return Counts(counts.values, float((weights * likelihood).sum()), counts.weight)
+
+    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
+        """See `EStep`."""
+        raise LearningError("A dynamic network is learnt with cycles=1.")
+
+    def batches(self, size: int, seed: int) -> Sequence[SliceEStep]:
+        """See `EStep`."""
+        raise LearningError("The slices of a sequence follow each other, and have no batches.")

@@ -1,0 +1,82 @@
+"""The defaults of hidden trees: how many states and trees a table gets, and how they are learnt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .mixture_learning import TREES
+
+STATES_PER_LEVEL, FEWEST_STATES, MOST_STATES, ALL_STATES = 4, 8, 128, 64
+"""Of trees that share nothing: states of hidden variables for each level, their bounds, and states of all trees."""
+
+SHARED_STATES_PER_LEVEL = 16
+"""Of trees that share the tables of columns: states for each level."""
+
+ROWS_OF_A_STATE, ROWS_OF_A_SHARED_STATE, ROWS_OF_A_TREE, FEWEST_TREES = 25, 50, 2000, 4
+"""Rows for each state of all trees, for each state of trees that share tables, for each of these, and the fewest."""
+
+BATCH_ROWS, BATCHES = (400, 1000), 16
+"""The fewest and the most rows of a batch, and batches in between."""
+
+MOST_EPOCHS, PATIENCE = 30, 5
+"""Epochs of learning, at most, and those in which the rows kept back did not become more probable."""
+
+FIRST_AND_LAST_STEP = (0.55, 0.03)
+"""The part of a batch in the counts that tables are made of."""
+
+
+@dataclass(frozen=True)
+class TreeSizes:
+    """The states of each hidden variable, the number of trees, and whether these share the tables of columns."""
+
+    states: int
+    trees: int
+    shared: bool
+
+    @classmethod
+    def alone(cls, levels: float, rows: int, states: int | None = None) -> TreeSizes:
+        """Return the sizes of trees that share nothing, for a table of so many rows and levels of a column."""
+        most = rows // ROWS_OF_A_STATE
+        if states is None:
+            states = max(1, min(int(np.clip(STATES_PER_LEVEL * levels, FEWEST_STATES, MOST_STATES)), most))
+        return cls(states, max(1, min(ALL_STATES, most) // states), False)
+
+    @classmethod
+    def sharing(cls, levels: float, rows: int, states: int | None = None) -> TreeSizes:
+        """Return the sizes of trees that share the tables of columns."""
+        if states is None:
+            wanted = int(np.clip(SHARED_STATES_PER_LEVEL * levels, FEWEST_STATES, MOST_STATES))
+            states = max(1, min(wanted, rows // ROWS_OF_A_SHARED_STATE))
+        return cls(states, int(np.clip(rows // ROWS_OF_A_TREE, FEWEST_TREES, TREES)), True)
+
+    @classmethod
+    def to_try(
+        cls, levels: float, rows: int, states: int | None, trees: int | None, shared: bool | None, choice: bool
+    ) -> list[TreeSizes]:
+        """Return what is tried for a table.
+
+        Trees that share tables where hidden variables have many states: others would be too large. Else trees that
+        share nothing; where nothing was asked for, and rows are kept back for a `choice`, both.
+
+        Args:
+            levels: of a column, in the mean.
+            rows: how many there are.
+            states: of each hidden variable, if that is given.
+            trees: how many, if that is given.
+            shared: whether they share the tables of columns, if that is given.
+            choice: whether there are rows that tell which is better.
+        """
+        alone, sharing = cls.alone(levels, rows, states), cls.sharing(levels, rows, states)
+        if shared is None and states is None and trees is None and choice and alone.states < ALL_STATES:
+            return [alone, sharing]
+        if shared is None:
+            shared = alone.states >= ALL_STATES
+        found = sharing if shared else alone
+        return [found if trees is None else cls(found.states, trees, found.shared)]
+
+
+def default_batch_size(rows: int) -> int:
+    """Return the rows of a batch: in smaller ones, chance lets one tree take the rows of all others."""
+    return int(np.clip(rows // BATCHES, *BATCH_ROWS))

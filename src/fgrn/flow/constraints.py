@@ -1,0 +1,132 @@
+"""Constraints on rows of tables: cells held at a given probability, and rows that are equal to each other.
+
+An update under constraints adds the counts of equal rows, and divides what the cells that are held leave of a row among
+its other cells in proportion to their counts: the maximum of the likelihood under the constraints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import ReadOnlyArrays, frozen
+from ..core.exceptions import LearningError
+from ..plan.plan import Layout
+
+FORMS = (
+    "('equal', 'q1', 'q2', ...) for items, ('equal', ('q1', 0), ('q1', 1), ...) for rows of tables (classes), "
+    "('fixed', 'q1', 0, 'yes', 0.9) or ('zero', 'q1', 0, 'yes')"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Constraints(ReadOnlyArrays):
+    """Which cells of tables are held, and which rows are equal, in the plan's layout.
+
+    fixed    (cells,): the probability a cell is held at; NaN where it is free
+    leader   (cells,): the cell that each cell is equal to: itself, or one of the first of the equal rows
+    """
+
+    fixed: np.ndarray
+    leader: np.ndarray
+
+    @classmethod
+    def of(cls, entries: Iterable[Any], layout: Layout, place: Callable[[str, Any], int]) -> Constraints:
+        """From a list of constraints by name, see `FORMS`; `place` finds the number of a level of a table."""
+        fixed, first = np.full(layout.size, np.nan), np.arange(len(layout.lines))
+        for entry in entries:
+            parts = list(entry) if isinstance(entry, (list, tuple)) else []
+            kind = parts[0] if parts else None
+            if kind == "equal" and len(parts) > 2:
+                for lines in _equal_lines(parts[1:], layout, entry):
+                    first[np.isin(first, first[lines])] = first[lines].min()
+            elif (kind == "fixed" and len(parts) == 5) or (kind == "zero" and len(parts) == 4):
+                value = float(parts[4]) if kind == "fixed" and isinstance(parts[4], (int, float)) else 0.0
+                if kind == "fixed" and (not isinstance(parts[4], (int, float)) or not 0 <= value <= 1):
+                    raise _wrong(f"The probability in {entry!r} must be from 0 to 1.", entry)
+                start = layout.lines[_line_number(layout, parts[1], parts[2], entry)]
+                fixed[start + place(parts[1], parts[3])] = value
+            else:
+                raise _wrong(f"{entry!r} is not a constraint. Write {FORMS}.", entry)
+        within = np.arange(layout.size) - layout.lines[layout.line_of]
+        leader = layout.lines[first[layout.line_of]] + within
+        return cls(frozen(_shared(fixed, leader), np.float64), frozen(leader, np.intp))._checked(layout)
+
+    def _checked(self, layout: Layout) -> Constraints:
+        held = np.bincount(layout.line_of, np.nan_to_num(self.fixed))
+        some = np.bincount(layout.line_of, np.isnan(self.fixed))
+        if (held > 1 + 1e-9).any() or ((some == 0) & (np.abs(held - 1) > 1e-9)).any():
+            raise _wrong("The probabilities that are held in a row of a table sum to more than 1, or not to 1.", None)
+        return self
+
+    @property
+    def is_free(self) -> np.ndarray:
+        """(cells,): which cells are not held."""
+        found: np.ndarray = np.isnan(self.fixed)
+        return found
+
+    def pooled(self, counts: np.ndarray) -> np.ndarray:
+        """The counts with those of equal rows added."""
+        found: np.ndarray = np.bincount(self.leader, counts, minlength=len(counts))[self.leader]
+        return found
+
+    def met(self, layout: Layout, values: np.ndarray, before: np.ndarray) -> np.ndarray:
+        """Rows in proportion to values, that is counts or probabilities, under the constraints.
+
+        What is left by held cells goes to the other cells in proportion; rows without a value are as `before`.
+        """
+        free, line = self.is_free, layout.line_of
+        cells = np.where(free, self.pooled(values), 0.0)
+        total = np.bincount(line, cells)
+        left = 1 - np.bincount(line, np.where(free, 0.0, self.fixed))
+        share = np.divide(left, total, out=np.zeros_like(left), where=total > 0)
+        found = np.where(free, cells * share[line], self.fixed)
+        unknown = (total <= 0) & (left > 1e-12)
+        return np.where(unknown[line], before, found)
+
+    def free_parameters(self, layout: Layout, learnt: np.ndarray) -> int:
+        """How many parameters are free: cells that are not held, less one for each row, equal rows once."""
+        own = (self.leader == np.arange(layout.size)) & learnt & self.is_free
+        return int(np.maximum(np.bincount(layout.line_of, own, minlength=len(layout.lines)) - 1, 0).sum())
+
+
+def _shared(fixed: np.ndarray, leader: np.ndarray) -> np.ndarray:
+    """The held probabilities of all rows that are equal to a row with held cells."""
+    known = ~np.isnan(fixed)
+    low, high = np.full(len(fixed), np.inf), np.full(len(fixed), -np.inf)
+    np.minimum.at(low, leader[known], fixed[known])
+    np.maximum.at(high, leader[known], fixed[known])
+    if (high > low).any():
+        raise _wrong("Rows of tables that are equal are held at different probabilities.", None)
+    found: np.ndarray = np.where(np.isfinite(low), low, np.nan)[leader]
+    return found
+
+
+def _equal_lines(parts: list[Any], layout: Layout, entry: Any) -> list[np.ndarray]:
+    """The numbers of the lines of each set of equal rows: of whole tables row by row, or of rows that are named."""
+    if all(isinstance(part, str) for part in parts):
+        rows = {layout.table_shapes[layout.table_number(part)] for part in parts}
+        if len(rows) > 1:
+            raise _wrong(f"The tables in {entry!r} have different numbers of levels.", entry)
+        return [np.array([_line_number(layout, part, row, entry) for part in parts]) for row in range(rows.pop()[0])]
+    if not all(isinstance(part, (list, tuple)) and len(part) == 2 for part in parts):
+        raise _wrong(f"{entry!r} is not a constraint. Write {FORMS}.", entry)
+    found = np.array([_line_number(layout, part[0], part[1], entry) for part in parts])
+    if len({int(np.diff(layout.lines, append=layout.size)[line]) for line in found}) > 1:
+        raise _wrong(f"The rows of tables in {entry!r} have different numbers of levels.", entry)
+    return [found]
+
+
+def _line_number(layout: Layout, name: Any, row: Any, entry: Any) -> int:
+    number = layout.table_number(name)
+    rows = layout.table_shapes[number][0]
+    if isinstance(row, bool) or not isinstance(row, (int, np.integer)) or not 0 <= row < rows:
+        raise _wrong(f"{row!r} in {entry!r} is not the number of a class; these are 0 to {rows - 1}.", entry)
+    return sum(shape[0] for shape in layout.table_shapes[:number]) + int(row)
+
+
+def _wrong(told: str, entry: Any) -> LearningError:
+    return LearningError(told, setting="constraints", value=entry)

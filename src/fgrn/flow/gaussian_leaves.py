@@ -1,0 +1,247 @@
+"""Gaussian leaves: columns of numbers that are normally distributed in each state of one hidden variable.
+
+In state k the columns are independent, with means m_kd and variances v_kd. What the numbers x of a row say of the state
+is a soft message to the hidden variable; what the row adds to the counts are moments, weighted by its posterior p:
+
+    message    log P(x | k) = sum over observed d of  -1/2 (x_d - m_kd)^2 / v_kd - 1/2 log(2 pi v_kd)
+    counts     W_kd = sum of p_k,  X_kd = sum of p_k x_d,  Q_kd = sum of p_k x_d^2     over rows in which d is observed
+    update     m_kd = X_kd / W_kd,  v = sum of (Q - W m^2) / sum of W                  over what shares the variance
+
+A missing number is integrated out: it is in neither the message nor the moments. Variances are `diagonal` (of every
+state and column), `spherical` (of every state, one for all columns) or `tied` (of every column, one for all states).
+Numbers are standardised by the mean and standard deviation of their column; for spherical variances, which compare
+columns, by one standard deviation for all of them. Parameters are kept in these units, variances as logarithms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core import settings
+from ..core.exceptions import LearningError, Remedy
+from ..engines import blocks_of_rows
+
+COVARIANCES = ("diagonal", "spherical", "tied")
+
+LEAST_VARIANCE = 1e-6
+"""Smallest variance in a state, as a part of the variance of the whole column: a state of equal numbers has no density.
+
+The update with this limit is still the maximum of the expected log-likelihood, so EM never lowers the likelihood."""
+
+LEAST_WEIGHT = 1e-12
+"""Rows below which a state has none of a column: its mean and variance stay as they were."""
+
+FAINTEST_MESSAGE = -650.0
+"""Logarithm of the smallest part of a message, beside its largest: no state is ruled out by a number alone."""
+
+ROWS_AT_ONCE = 2**12
+"""Rows of a block: its numbers and messages stay in the cache."""
+
+LOG_TWO_PI = float(np.log(2 * np.pi))
+
+
+class Moments(NamedTuple):
+    """Means and variances, each (states, columns)."""
+
+    means: np.ndarray
+    variances: np.ndarray
+
+    def of_column(self, place: int) -> Moments:
+        """Those of one column, each (states,)."""
+        return Moments(self.means[:, place], self.variances[:, place])
+
+
+@dataclass(frozen=True)
+class GaussianLeaves:
+    """Columns of numbers that are normally distributed in each state of a hidden variable.
+
+    variable    the name of the hidden variable, and `states`: how many it has
+    columns     the names of the columns
+    covariance  which variances are equal: "diagonal", "spherical" or "tied" (see the module)
+    centres     the mean of each column, and `scales` its standard deviation: the units of the parameters
+    start       the mean of each column in each state where learning starts, (states, columns); at random unless given
+    """
+
+    variable: str
+    states: int
+    columns: tuple[str, ...]
+    covariance: str
+    centres: tuple[float, ...]
+    scales: tuple[float, ...]
+    start: tuple[tuple[float, ...], ...] | None = None
+
+    def __post_init__(self) -> None:
+        settings.choice("covariance", self.covariance, COVARIANCES, LearningError)
+
+    @classmethod
+    def of(
+        cls, variable: str, states: int, columns: tuple[str, ...], covariance: str, numbers: np.ndarray,
+        weights: np.ndarray, start: tuple[tuple[float, ...], ...] | None = None,
+    ) -> GaussianLeaves:  # fmt: skip
+        """Leaves in the units of a table, (rows, columns), with NaN where a number is missing."""
+        known = ~np.isnan(numbers)
+        share = known * weights[:, None]
+        total = share.sum(axis=0)
+        for column, weight in zip(columns, total.tolist(), strict=True):
+            if not weight:
+                raise LearningError("it has no known number.", column=column, remedies="leave the column out")
+        filled = np.where(known, numbers, 0.0)
+        centres = (share * filled).sum(axis=0) / total
+        away = np.where(known, filled - centres, 0.0)
+        squares = (share * away**2).sum(axis=0)
+        flat = squares <= (1e-12 * np.abs(centres)) ** 2 * total
+        if flat.any():
+            raise LearningError(
+                "all its known numbers are equal, so that it has no variance.",
+                column=columns[int(flat.argmax())],
+                remedies=("leave the column out", Remedy("take it as levels", continuous=...)),
+            )
+        scales = np.sqrt(squares / total)
+        if covariance == "spherical":
+            scales = np.full_like(scales, np.sqrt(squares.sum() / total.sum()))
+        return cls(variable, states, columns, covariance, tuple(centres.tolist()), tuple(scales.tolist()), start)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(states, columns)."""
+        return self.states, len(self.columns)
+
+    @property
+    def size(self) -> int:
+        """The number of cells of the parameters: means, then logarithms of variances."""
+        return 2 * self.states * len(self.columns)
+
+    @property
+    def free_parameters(self) -> int:
+        """The number of free parameters: all means, and the variances that may differ."""
+        states, columns = self.shape
+        return states * columns + {"diagonal": states * columns, "spherical": states, "tied": columns}[self.covariance]
+
+    @cached_property
+    def _units(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.array(self.centres), np.array(self.scales)
+
+    # Parameters
+
+    def initial(self) -> np.ndarray:
+        """The parameters before learning: those of the whole table in every state, or the start that was given."""
+        out = np.zeros(self.size)
+        if self.start is not None:
+            centres, scales = self._units
+            out[: self.size // 2] = ((np.array(self.start) - centres) / scales).ravel()
+        return out
+
+    def drawn(self, generator: np.random.Generator) -> np.ndarray:
+        """Parameters to start from at random: means as different as rows are, and the variances of the table."""
+        out = self.initial()
+        if self.start is None:
+            out[: self.size // 2] = generator.standard_normal(self.size // 2)
+        return out
+
+    def estimates(self, parameters: np.ndarray) -> Moments:
+        """Means and variances in the units of the table."""
+        means, logs = self._parts(parameters)
+        centres, scales = self._units
+        return Moments(centres + scales * means, scales**2 * np.exp(logs))
+
+    def parameters_of(self, moments: Moments) -> np.ndarray:
+        """The parameters with these means and variances, in the units of the table."""
+        centres, scales = self._units
+        return np.concatenate(
+            [((moments.means - centres) / scales).ravel(), np.log(moments.variances / scales**2).ravel()]
+        )
+
+    def at_limit(self, moments: Moments) -> np.ndarray:
+        """(states, columns): which variances are at their limit."""
+        found: np.ndarray = moments.variances <= LEAST_VARIANCE * (1 + 1e-9) * self._units[1] ** 2
+        return found
+
+    def ordered(self, parameters: np.ndarray, order: np.ndarray) -> np.ndarray:
+        """The parameters with states in another order."""
+        return np.concatenate([part[order].ravel() for part in self._parts(parameters)])
+
+    def _parts(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        means, logs = parameters.reshape(2, *self.shape)
+        return means, logs
+
+    # E-step
+
+    def messages(self, parameters: np.ndarray, rows: StandardNumbers) -> tuple[np.ndarray, np.ndarray]:
+        """What the numbers of each row say of the state: (rows, states), each sums to one, and the log of its scale."""
+        means, logs = self._parts(parameters)
+        precision = np.exp(-logs)
+        squared, linear = -0.5 * precision, means * precision
+        constant = -0.5 * (means**2 * precision + logs + LOG_TWO_PI) - np.log(self._units[1])
+        out, scale = np.empty((len(rows.values), self.states)), np.empty(len(rows.values))
+        for part, values, known in rows.blocks():
+            found = linear @ values.T  # (states, rows): a few long rows are quicker than many short ones
+            found += squared @ (values**2).T
+            found += constant.sum(axis=1)[:, None] if known is None else constant @ known.T
+            most = found.max(axis=0)
+            found -= most
+            np.exp(np.maximum(found, FAINTEST_MESSAGE, out=found), out=found)
+            total = found.sum(axis=0)
+            out[part] = (found / total).T
+            scale[part] = most + np.log(total)
+        return out, scale
+
+    def counts(self, shares: np.ndarray, rows: StandardNumbers) -> np.ndarray:
+        """The moments of rows that belong to states in these shares, (rows, states): W, X and Q in one vector."""
+        total = np.zeros((3, *self.shape))
+        for part, values, known in rows.blocks():
+            share = shares[part].T
+            total[0] += share.sum(axis=1)[:, None] if known is None else share @ known
+            total[1] += share @ values
+            total[2] += share @ values**2
+        return total.ravel()
+
+    # M-step
+
+    def updated(self, counts: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        """The parameters from moments; where there are none they stay as they are."""
+        weight, sums, squares = counts.reshape(3, *self.shape)
+        means, logs = (part.copy() for part in self._parts(parameters))
+        there = weight > LEAST_WEIGHT
+        np.divide(sums, weight, out=means, where=there)
+        left = np.where(there, squares - weight * means**2, 0.0)
+        weight = np.where(there, weight, 0.0)
+        axis = {"diagonal": (), "spherical": (1,), "tied": (0,)}[self.covariance]
+        left, weight = left.sum(axis=axis, keepdims=True), weight.sum(axis=axis, keepdims=True)
+        variances = np.divide(left, weight, out=np.exp(logs) * np.ones(self.shape), where=weight > LEAST_WEIGHT)
+        logs = np.log(np.maximum(variances, LEAST_VARIANCE))
+        return np.concatenate([means.ravel(), logs.ravel()])
+
+    def within_limits(self, parameters: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
+        """Extrapolated parameters; the others if one of them is no number, or a variance is below its limit."""
+        logs = self._parts(parameters)[1]
+        fine = np.isfinite(parameters).all() and logs.min(initial=0.0) >= np.log(LEAST_VARIANCE) and logs.max() < 600
+        return parameters if fine else otherwise
+
+
+@dataclass(frozen=True, eq=False)
+class StandardNumbers:
+    """Standardised numbers of rows, 0 where one is missing, and which are known; None if all are."""
+
+    values: np.ndarray
+    known: np.ndarray | None
+
+    @classmethod
+    def of(cls, leaves: GaussianLeaves, numbers: np.ndarray) -> StandardNumbers:
+        """Those of a table, (rows, columns), with NaN where a number is missing."""
+        centres, scales = leaves._units
+        values = (numbers - centres) / scales
+        known = ~np.isnan(values)
+        if known.all():
+            return cls(values, None)
+        values[~known] = 0.0
+        return cls(values, known)
+
+    def blocks(self) -> Iterator[tuple[slice, np.ndarray, np.ndarray | None]]:
+        """Blocks of rows: which, their numbers, and which of these are known, as 1 and 0."""
+        for part in blocks_of_rows(len(self.values), ROWS_AT_ONCE):
+            yield part, self.values[part], None if self.known is None else self.known[part].astype(np.float64)

@@ -1,0 +1,381 @@
+"""E-steps of junction trees in whose rows all variables are known but one: the product of one cell of each table.
+
+In such a row the messages of the junction tree visit all joint states of its cliques, nearly all of them in vain. Given
+what is known, the likelihood of each state of the hidden variable h is the product of one cell of each table, which is
+the E-step of a star: h is its hub, every table is a leaf, and the code of the leaf is the joint state of the other
+variables of the table.
+
+Values that are missing in some rows are summed out. The tables that they are in become one leaf, with a code for each
+different combination c of what is known in these tables:
+
+    leaf(h, c) = sum over the missing values of the product of the cells
+
+Missing values in one table, or in tables that overlap in missing values, are summed out together; rows in which these
+have more than MOST_STATES joint states are counted by the messages of the junction tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ..core.exceptions import ImpossibleEvidence
+from ..core.variable import Variable
+from ..engines import Engine
+from ..flow.counts import CountingMethod, Counts, LocalEStep
+from ..flow.esteps import EStep
+from ..plan.plan import Plan
+from ..plan.schedule import Programs, special_edges
+from ..tables.encoded import Evidence
+from ..tables.frames import UNKNOWN
+from .blocks import SISO, Block, Diverter, Source
+from .supervisor import make_plan
+from .wiring import Wiring
+
+MOST_STATES = 512
+"""Joint states of missing values that are summed out together."""
+
+MOST_CELLS = 2**23
+"""Cells that are visited to sum out the missing values of all rows."""
+
+
+def estep_of_rows(engine: Engine, plan: Plan, programs: Programs, evidence: Evidence, **options: Any) -> EStep:
+    """Return the E-step over rows: that of a star for junction trees in whose rows one variable is hidden."""
+    whole = LocalEStep(engine, plan, programs, evidence, **options)
+    tables = None if engine.name == "torch" else _tables_of(plan, evidence)
+    found = None if tables is None else _star_of(tables, evidence)
+    if found is None:
+        return whole
+    rest = replace(whole, evidence=evidence.take(found.others)) if len(found.others) else None
+    return ConditionedEStep(whole, found.sums, found.estep(whole), rest)
+
+
+@dataclass(frozen=True, eq=False)
+class MissingSums:
+    """The cells of a star, from those of the junction tree; they are numbered by its layout, and `size` is a 1.
+
+    cells     of each cell of the star: the number of its cell
+    product   (tables, terms): of each term of a sum over missing values, the cells whose product it is
+    begins    where the terms of each sum begin, and how many there are: `lengths`
+    sums      of each sum: the number of its cell in the star
+    """
+
+    size: int
+    cells: np.ndarray
+    product: np.ndarray
+    begins: np.ndarray
+    lengths: np.ndarray
+    sums: np.ndarray
+
+    def forth(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The cells of the star, and the terms of its sums."""
+        padded = np.append(values, 1.0)
+        star, terms = padded[self.cells], padded[self.product].prod(axis=0)
+        if len(terms):
+            star[self.sums] = np.add.reduceat(terms, self.begins)
+        return star, terms
+
+    def back(self, counts: np.ndarray, star: np.ndarray, terms: np.ndarray) -> np.ndarray:
+        """The expected counts of the cells of the junction tree: those of a sum are shared among its terms."""
+        found = np.bincount(self.cells, counts, minlength=self.size + 1)
+        if len(terms):
+            total = star[self.sums]
+            share = np.where(total > 0, counts[self.sums] / np.where(total > 0, total, 1.0), 0.0)
+            expected = terms * np.repeat(share, self.lengths)
+            for cells in self.product:
+                found += np.bincount(cells, expected, minlength=self.size + 1)
+        return found[: self.size]
+
+
+@dataclass(frozen=True, eq=False)
+class ConditionedEStep:
+    """The E-step of a junction tree by that of a star; see the beginning of this file.
+
+    whole   that of all rows by messages
+    sums    from the cells of the junction tree to those of the star
+    star    that of the rows which the star counts
+    rest    that of the others by messages, if there are any
+    """
+
+    whole: LocalEStep
+    sums: MissingSums
+    star: LocalEStep
+    rest: LocalEStep | None
+
+    @property
+    def method(self) -> CountingMethod:
+        """See `EStep`."""
+        star = self.star.method
+        return star if self.rest is None else star._replace(rows=star.rows + self.rest.method.rows)
+
+    def count(self, values: np.ndarray) -> Counts:
+        """See `EStep`."""
+        star, terms = self.sums.forth(values)
+        try:
+            found = self.star.count(star)
+            others = None if self.rest is None else self.rest.count(values)
+        except ImpossibleEvidence:
+            self.whole.count(values)  # to name the rows as they are in the table
+            raise
+        counts = replace(found, values=self.sums.back(found.values, star, terms))
+        return counts if others is None else counts + others
+
+    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
+        """See `EStep`."""
+        return self.whole.cycles(values)
+
+    def batches(self, size: int, seed: int) -> Sequence[EStep]:
+        """See `EStep`."""
+        found = self.whole.batches(size, seed)
+        return [self] if len(found) == 1 else found
+
+
+_Axis: TypeAlias = tuple[int, int]
+"""A Diverter, and one of the variables that its product space is made of."""
+
+
+class _Table(NamedTuple):
+    """A table of a junction tree: where it begins in the layout, its variables, and the step of a state of each."""
+
+    at: int
+    scope: tuple[int, ...]
+    steps: dict[int, int]
+
+
+class _Tables(NamedTuple):
+    """The variables of a junction tree by number: the states and the edge of each, and all tables over them."""
+
+    layout_size: int
+    sizes: list[int]
+    edges: list[int]
+    tables: list[_Table]
+
+
+def _tables_of(plan: Plan, evidence: Evidence) -> _Tables | None:
+    """The tables of a junction tree by their variables; None if it is none, or evidence is not on variables alone."""
+    if len(plan.siso_input) or not plan.is_factor.any() or evidence.soft.shape[1] or not evidence.in_memory:
+        return None
+    ends: dict[int, list[list[_Axis]]] = {}  # of each edge: the axes of Diverters that it carries
+    for diverter in range(plan.diverters):
+        for leg in plan.legs(diverter):
+            axes = plan.leg_axes[leg]
+            axes = tuple(range(len(plan.spaces[diverter]))) if axes is None else axes
+            ends.setdefault(int(plan.leg_edge[leg]), []).append([(diverter, axis) for axis in axes])
+    numbers = _variables_of_axes([axis for legs in ends.values() for leg in legs for axis in leg], ends.values())
+    sizes, edges = [0] * (max(numbers.values()) + 1), [-1] * (max(numbers.values()) + 1)
+    for (diverter, axis), number in numbers.items():
+        sizes[number] = plan.spaces[diverter][axis]
+    sources = plan.source_of
+    tables = []
+    for edge, legs in ends.items():
+        scope = tuple(numbers[axis] for axis in legs[0])
+        if edge in sources:
+            steps = {one: prod(sizes[other] for other in scope[place + 1 :]) for place, one in enumerate(scope)}
+            tables.append(_Table(int(plan.source_at[sources[edge]]), scope, steps))
+        elif len(legs) == len(scope) == 1:
+            edges[scope[0]] = edge
+    known = evidence.edges()
+    return _Tables(plan.layout.size, sizes, edges, tables) if known <= set(edges) else None
+
+
+def _variables_of_axes(axes: Iterable[_Axis], ends: Iterable[list[list[_Axis]]]) -> dict[_Axis, int]:
+    """The number of the variable that each axis is: those at the two ends of an edge are the same."""
+    same = {axis: axis for axis in axes}
+
+    def first(axis: _Axis) -> _Axis:
+        while same[axis] != axis:
+            axis = same[axis]
+        return axis
+
+    for legs in ends:
+        for one, other in zip(legs[0], legs[-1], strict=True):
+            same[first(other)] = first(one)
+    found = {axis: number for number, axis in enumerate(dict.fromkeys(map(first, same)))}
+    return {axis: found[first(axis)] for axis in same}
+
+
+@dataclass(frozen=True, eq=False)
+class _Star:
+    """A star for some rows of a junction tree.
+
+    hub        how many states the hidden variable has
+    leaves     how many codes each leaf has
+    sums       from the cells of the junction tree to those of the star
+    evidence   on the leaves, in the rows that it counts
+    others     the numbers of the other rows
+    """
+
+    hub: int
+    leaves: Sequence[int]
+    sums: MissingSums
+    evidence: Evidence
+    others: np.ndarray
+
+    def estep(self, whole: LocalEStep) -> LocalEStep:
+        """The E-step of the star, run as that of the junction tree would be."""
+        hub = Variable("hidden", self.hub)
+        copies = [Variable(f"hidden {name}", self.hub) for name in self.evidence.columns]
+        outputs = map(Variable, self.evidence.columns, self.leaves)
+        blocks: list[Block] = [SISO(copy, output) for copy, output in zip(copies, outputs, strict=True)]
+        plan = make_plan(Wiring((*blocks, Source(hub), Diverter([hub], copies))))
+        rows = self.evidence.on(plan)
+        programs = Programs(plan, special_edges(plan, rows.slot, rows.soft_edges()))
+        return replace(whole, plan=plan, programs=programs, evidence=rows, expect=False)
+
+
+def _star_of(model: _Tables, evidence: Evidence) -> _Star | None:
+    """The star for the rows of a junction tree; None if no variable is hidden in all of them, or too much is missing.
+
+    Its leaves are the tables, where some row knows their variables; and after these one for the first group of missing
+    values of each row, one for the second, ...
+    """
+    codes = np.full((evidence.rows, len(model.sizes)), UNKNOWN, dtype=np.int64)
+    for number, edge in enumerate(model.edges):
+        if edge >= 0 and evidence.slot[edge] >= 0:
+            codes[:, number] = evidence.codes[:, evidence.slot[edge]]
+    missing = codes == UNKNOWN
+    hidden = np.flatnonzero(missing.all(axis=0)).tolist()
+    if not hidden:
+        return None
+    hub = max(hidden, key=lambda number: sum(number in table.scope for table in model.tables))
+    missing[:, hub] = False
+    groups, others = _groups(model, hub, missing)
+    if 2 * len(others) > evidence.rows:
+        return None
+    leaves = [leaf for table in model.tables if (leaf := _table_leaf(model, hub, table, codes, missing)) is not None]
+    for place in range(1 + max((place for place, _ in groups), default=-1)):
+        here = {group: rows for (at, group), rows in groups.items() if at == place}
+        leaves.append(_sum_leaf(model, hub, here, codes))
+    if sum(leaf.product.size for leaf in leaves) > MOST_CELLS:
+        return None
+    sizes = [leaf.cells.size // model.sizes[hub] for leaf in leaves]
+    kept = np.setdiff1d(np.arange(evidence.rows), others)
+    names = tuple(f"{number}" for number in range(len(leaves)))
+    rows = Evidence.of_codes(
+        names, np.stack([leaf.codes for leaf in leaves], axis=1)[kept].astype(np.int32), evidence.row_weights[kept]
+    )
+    rows = replace(rows, log_scale=evidence.log_scale[kept])
+    return _Star(model.sizes[hub], sizes, _joined_sums(model, hub, leaves), rows, others)
+
+
+class _Leaf(NamedTuple):
+    """A leaf of a star: the codes of all rows, and which cells of the junction tree are its cells.
+
+    codes     (rows,): the code of each row, UNKNOWN if this leaf tells nothing of it
+    cells     of each cell (state of the hub, code): the number of its cell; `layout_size` for a sum
+    product   (tables, terms) and `lengths`, see `MissingSums`: of the sums, code by code, each of all states of the hub
+    """
+
+    codes: np.ndarray
+    cells: np.ndarray
+    product: np.ndarray
+    lengths: np.ndarray
+
+
+def _table_leaf(model: _Tables, hub: int, table: _Table, codes: np.ndarray, missing: np.ndarray) -> _Leaf | None:
+    """The leaf of a table, for rows that know all of its variables but the hub; None if there are no such rows."""
+    others = [number for number in table.scope if number != hub]
+    known = ~missing[:, others].any(axis=1)
+    if not known.any():
+        return None
+    sizes = [model.sizes[number] for number in others]
+    place, code = np.full(1, table.at), np.zeros(len(codes), dtype=np.int64)
+    for number, size in zip(others, sizes, strict=True):
+        place = (place[:, None] + table.steps[number] * np.arange(size)).ravel()
+        code = code * size + codes[:, number]
+    states = table.steps.get(hub, 0) * np.arange(model.sizes[hub])
+    cells = states[:, None] + place
+    return _Leaf(np.where(known, code, UNKNOWN), cells, np.zeros((0, 0), dtype=np.int64), np.zeros(0, dtype=np.int64))
+
+
+def _sum_leaf(model: _Tables, hub: int, groups: Mapping[tuple[int, ...], np.ndarray], codes: np.ndarray) -> _Leaf:
+    """The leaf of some groups of missing variables, given the rows in which each is missing."""
+    code, products, lengths, count = np.full(len(codes), UNKNOWN, dtype=np.int64), [], [], 0
+    for group, rows in groups.items():
+        tables = [table for table in model.tables if not set(group).isdisjoint(table.scope)]
+        known = sorted({number for table in tables for number in table.scope} - {*group, hub})
+        different, which = _different(codes[rows][:, known], [model.sizes[one] for one in known])
+        code[rows] = count + which
+        count += len(different)
+        joint = np.stack(np.unravel_index(np.arange(prod(sizes := [model.sizes[one] for one in group])), sizes))
+        of_group = []
+        for table in tables:
+            place = table.at + different @ np.array([table.steps.get(one, 0) for one in known], dtype=np.int64)
+            place = place[:, None] + table.steps.get(hub, 0) * np.arange(model.sizes[hub])
+            place = place[:, :, None] + np.array([table.steps.get(one, 0) for one in group]) @ joint
+            of_group.append(place.ravel())
+        products.append(np.stack(of_group))
+        lengths.append(np.full(len(different) * model.sizes[hub], joint.shape[1]))
+    most = max(map(len, products))
+    padded = [np.pad(one, ((0, most - len(one)), (0, 0)), constant_values=model.layout_size) for one in products]
+    cells = np.full((model.sizes[hub], count), model.layout_size)
+    return _Leaf(code, cells, np.concatenate(padded, axis=1), np.concatenate(lengths))
+
+
+def _different(codes: np.ndarray, sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """The different rows of some codes, and which of them each row is."""
+    keys, most = np.zeros(len(codes), dtype=np.int64), 1
+    for column, size in enumerate(sizes):
+        if most * size > np.iinfo(np.int64).max:
+            keys, most = np.unique(keys, return_inverse=True)[1], len(codes)
+        keys, most = keys * size + codes[:, column], most * size
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    return codes[first], which
+
+
+def _joined_sums(model: _Tables, hub: int, leaves: Sequence[_Leaf]) -> MissingSums:
+    """The cells of a star of these leaves: their tables one after the other, and the prior of the hub, all ones."""
+    states, size = model.sizes[hub], model.layout_size
+    most = max(len(leaf.product) for leaf in leaves)
+    products = [np.pad(leaf.product, ((0, most - len(leaf.product)), (0, 0)), constant_values=size) for leaf in leaves]
+    at, sums = 0, []
+    for leaf in leaves:
+        if len(leaf.lengths):
+            sums.append(at + np.arange(leaf.cells.size).reshape(states, -1).T.ravel())
+        at += leaf.cells.size
+    cells = np.concatenate([*(leaf.cells.ravel() for leaf in leaves), np.full(states, size)])
+    lengths = np.concatenate([leaf.lengths for leaf in leaves])
+    begins = np.cumsum(lengths) - lengths
+    numbers = np.concatenate(sums) if sums else np.zeros(0, dtype=np.int64)
+    return MissingSums(size, cells, np.concatenate(products, axis=1), begins, lengths, numbers)
+
+
+_Groups: TypeAlias = dict[tuple[int, tuple[int, ...]], np.ndarray]
+"""The rows of each group of missing variables; a row with several groups has them in different places: 0, 1, ..."""
+
+
+def _groups(model: _Tables, hub: int, missing: np.ndarray) -> tuple[_Groups, np.ndarray]:
+    """The rows of each group of missing variables to sum out together, and rows with a group that is too large."""
+    beside = [set[int]() for _ in model.sizes]
+    for table in model.tables:
+        for number in table.scope:
+            beside[number] |= {*table.scope} - {hub}
+    keys = np.packbits(missing, axis=1)
+    _, first, which = np.unique(keys.view(f"V{keys.shape[1]}")[:, 0], return_index=True, return_inverse=True)
+    order = np.argsort(which, kind="stable")
+    rows_of = np.split(order, np.cumsum(np.bincount(which))[:-1])
+    groups: dict[tuple[int, tuple[int, ...]], list[np.ndarray]] = {}
+    others = [np.zeros(0, dtype=np.intp)]
+    for row, rows in zip(first, rows_of, strict=True):
+        found = list(_connected(set(np.flatnonzero(missing[row]).tolist()), beside))
+        if any(prod(model.sizes[one] for one in group) > MOST_STATES for group in found):
+            others.append(rows)
+            continue
+        for place, group in enumerate(found):
+            groups.setdefault((place, group), []).append(rows)
+    return {key: np.concatenate(rows) for key, rows in groups.items()}, np.sort(np.concatenate(others))
+
+
+def _connected(numbers: set[int], beside: Sequence[set[int]]) -> Iterator[tuple[int, ...]]:
+    """The connected groups of some variables, those beside each other being connected."""
+    while numbers:
+        group, waiting = set[int](), {min(numbers)}
+        while waiting:
+            group |= waiting
+            waiting = {other for one in waiting for other in beside[one]} & numbers - group
+        numbers = numbers - group
+        yield tuple(sorted(group))

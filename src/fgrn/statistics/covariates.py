@@ -1,0 +1,147 @@
+"""Covariates of rows as columns of numbers: a number as it is, words as 0 and 1 for each level but the first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..core.exceptions import LearningError, shortened
+from ..tables import frames
+from ..tables.missing import is_missing_value
+
+INTERCEPT = "(intercept)"
+
+
+@dataclass(frozen=True)
+class Term:
+    """One covariate: its name, and its levels if it is of words; the first level is the reference."""
+
+    name: str
+    levels: tuple[str, ...] | None
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its columns of numbers."""
+        return [self.name] if self.levels is None else [f"{self.name} = {level}" for level in self.levels[1:]]
+
+    def columns(self, values: list[Any], known: np.ndarray) -> list[np.ndarray]:
+        """Its columns of numbers, with 0 where the value is not known."""
+        if self.levels is not None:
+            words = [str(value) if is_known else "" for value, is_known in zip(values, known, strict=True)]
+            return [np.array([float(word == level) for word in words]) for level in self.levels[1:]]
+        numbers = np.array([float(value) if is_known else 0.0 for value, is_known in zip(values, known, strict=True)])
+        refuse_infinite(numbers, "A covariate", self.name)
+        return [numbers]
+
+
+@dataclass(frozen=True, eq=False)
+class Covariates:
+    """The covariates of some rows.
+
+    terms    the covariates
+    design   (rows that are kept, W): columns of numbers, the first of which is 1
+    kept     (rows,): which rows have all covariates and a positive weight
+    """
+
+    terms: tuple[Term, ...]
+    design: np.ndarray
+    kept: np.ndarray
+
+    @classmethod
+    def of(cls, covariates: Any, weights: np.ndarray) -> Covariates:
+        """Those of a mapping of columns or a dataframe, of rows with these weights; rows of weight 0 are left out."""
+        rows, kept, terms, known = len(weights), weights > 0, [], {}
+        given = _covariate_columns(covariates, rows)
+        for name, values in given.items():
+            known[name] = np.array([not is_missing_value(value) for value in values]) & (weights > 0)
+            kept &= known[name]
+            some = [value for value, is_known in zip(values, known[name], strict=True) if is_known]
+            plain = all(isinstance(value, (int, float, np.number)) for value in some)
+            terms.append(Term(name, None if plain else tuple(sorted({str(value) for value in some}))))
+        if not kept.any():
+            raise LearningError("No row has all covariates.")
+        parts = [column for term in terms for column in term.columns(given[term.name], known[term.name])]
+        return cls(tuple(terms), np.stack([np.ones(rows), *parts], axis=1)[kept], kept)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns of `design`."""
+        return (INTERCEPT, *(name for term in self.terms for name in term.names))
+
+    @cached_property
+    def scaling(self) -> tuple[np.ndarray, np.ndarray]:
+        """The mean and the standard deviation of each column; 0 and 1 for the intercept, and 1 for a constant."""
+        middle, scale = self.design.mean(axis=0), self.design.std(axis=0)
+        middle[0] = 0.0
+        return middle, np.where(scale > 0, scale, 1.0)
+
+    def scaled(self) -> np.ndarray:
+        """The columns around their means, in standard deviations; an error if one follows from the others."""
+        middle, scale = self.scaling
+        found: np.ndarray = (self.design - middle) / scale
+        if np.linalg.matrix_rank(found) < found.shape[1]:
+            raise LearningError(
+                "The covariates do not determine their coefficients: one of them is constant, or follows from the "
+                "others.",
+                remedies="leave it out",
+            )
+        return found
+
+    def back(self) -> np.ndarray:
+        """(W, W): the matrix that turns coefficients of the scaled columns into those of the columns as given."""
+        middle, scale = self.scaling
+        found = np.diag(1 / scale)
+        found[0] -= middle / scale
+        return found
+
+
+def design_of(terms: tuple[Term, ...], covariates: Any) -> np.ndarray:
+    """The columns of numbers, (rows, W), of covariates that were learnt from other rows; all must be known."""
+    given = _covariate_columns(covariates, None)
+    rows = len(next(iter(given.values())))
+    parts = [np.ones(rows)]
+    for term in terms:
+        if term.name not in given:
+            raise LearningError("this covariate is missing.", column=term.name)
+        values = given[term.name]
+        unknown = [row for row, value in enumerate(values) if is_missing_value(value)]
+        if unknown:
+            raise LearningError("this covariate must be known for each row.", column=term.name, rows=unknown[:8])
+        new = {str(value) for value in values} - set(term.levels) if term.levels is not None else set()
+        if new:
+            raise LearningError(
+                f"it has a level that the rows of the regression do not have: {shortened(sorted(new), 4)}.",
+                column=term.name,
+            )
+        parts += term.columns(values, np.ones(rows, dtype=bool))
+    return np.stack(parts, axis=1)
+
+
+def _covariate_columns(covariates: Any, rows: int | None) -> dict[str, list[Any]]:
+    """The values of each covariate, of so many rows."""
+    columns = frames.columns(covariates) if isinstance(covariates, Mapping) or frames.is_frame(covariates) else {}
+    if not columns:
+        raise LearningError("Covariates are a mapping of columns or a dataframe, with at least one column.")
+    given = {name: frames.as_list(column) for name, column in columns.items()}
+    wanted = len(next(iter(given.values()))) if rows is None else rows
+    for name, values in given.items():
+        if len(values) != wanted:
+            raise LearningError(f"it has {len(values):,} values for {wanted:,} rows.", column=name)
+    return given
+
+
+def refuse_infinite(values: np.ndarray, what: str, column: str | None = None) -> None:
+    """Raise an error that names the rows whose value is infinite."""
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise LearningError(
+            f"{what} is a finite number, or missing.",
+            column=column,
+            rows=bad[:8],
+            value=float(values[bad[0]]),
+            remedies="leave the row out, or make the value a missing one",
+        )

@@ -1,0 +1,340 @@
+"""Latent classes in several groups: are the classes measured alike, and are they of the same size?
+
+    P(y | g) = sum_k P(k | g) * product over the items j of P(y_j | k, g)
+
+Item-response probabilities are equal in all groups, or free in each of them; so are class sizes. A model in which they
+are equal is nested in one in which they are free, and twice the difference of the log-likelihoods has, if they are
+equal, a chi-square distribution (Clogg and Goodman 1985). The group is learnt as one more item, and an item that is
+free has a column for each group, missing in the rows of other groups; the likelihood is that given the groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..core.exceptions import LearningError, counted, unknown_name
+from ..core.printing import html_table, text_table
+from ..learning.criteria import aic, bic
+from ..tables import frames
+from ..tables.frames import UNKNOWN
+from ..tables.missing import is_missing_value
+from ..tables.outputs import frame_of_records
+from .alignment import nearest_order
+from .latent_classes import LatentClasses, Patterns, distinct_rows
+
+FitFrom = Callable[[LatentClasses, Patterns, Mapping[str, float], int], LatentClasses]
+"""Fits a model that starts from given estimates to rows: (start, rows, smoothing by column, random starts besides)."""
+
+GROUP = "group"
+
+
+@dataclass(frozen=True)
+class GroupModel:
+    """One of the models that are compared: what is free in each group, and how well it fits.
+
+    The log-likelihood is that of the answers given the groups.
+    """
+
+    name: str
+    log_likelihood: float
+    n_parameters: int
+    aic: float
+    bic: float
+
+
+@dataclass(frozen=True)
+class GroupTest:
+    """A likelihood-ratio test that something is equal in all groups."""
+
+    name: str
+    ratio: float
+    df: int
+    p: float
+
+
+@dataclass(frozen=True, eq=False)
+class GroupComparison:
+    """Latent classes in groups: tests of equal measurement and of equal class sizes.
+
+    Attributes:
+        groups: their labels.
+        rows: (groups,) the weight of the rows of each.
+        left_out: how many rows had no group.
+        models: `GroupModel`, from the one in which groups do not differ to the one in which all differs.
+        tests: `GroupTest`: "measurement" (all item-response probabilities equal, against all free), "item ..." (those
+            of one item equal, against free for that item alone), "class sizes" (equal, against free; measurement is
+            equal in both).
+        sizes: (groups, classes) class sizes, with equal measurement.
+        equal: item-response probabilities with equal measurement.
+        free: of each group, item-response probabilities where all are free.
+        free_sizes: (groups, classes) class sizes where all is free.
+    """
+
+    groups: tuple[Any, ...]
+    rows: np.ndarray
+    left_out: int
+    models: tuple[GroupModel, ...]
+    tests: tuple[GroupTest, ...]
+    sizes: np.ndarray
+    equal: LatentClasses
+    free: tuple[LatentClasses, ...]
+    free_sizes: np.ndarray
+
+    def test(self, name: str) -> GroupTest:
+        """One of the tests by its name, such as "measurement" or "class sizes"; an item's by the name of the item."""
+        for one in self.tests:
+            if one.name in (name, f"item {name}"):
+                return one
+        raise unknown_name("test", name, [one.name for one in self.tests])
+
+    @property
+    def frames(self) -> dict[str, Any]:
+        """Everything as pandas data frames, by name: "models", "tests", "sizes", "items"."""
+        sizes = [
+            {"group": group, "class": k, "size": float(self.sizes[g, k]), "size_if_free": float(self.free_sizes[g, k])}
+            for g, group in enumerate(self.groups)
+            for k in range(self.equal.n_classes)
+        ]
+        items = [
+            {"item": name, "level": str(level), "class": k, "group": group,
+             "equal": float(self.equal.tables[item][k, place]), "free": float(self.free[g].tables[item][k, place])}
+            for item, name in enumerate(self.equal.names)
+            for place, level in enumerate(self.equal.levels[item])
+            for k in range(self.equal.n_classes)
+            for g, group in enumerate(self.groups)
+        ]  # fmt: skip
+        return {
+            "models": frame_of_records([asdict(one) for one in self.models]),
+            "tests": frame_of_records([asdict(one) for one in self.tests]),
+            "sizes": frame_of_records(sizes),
+            "items": frame_of_records(items),
+        }
+
+    def to_frame(self) -> Any:
+        """The tests as a pandas data frame."""
+        return self.frames["tests"]
+
+    def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
+        models = [
+            [one.name, f"{one.log_likelihood:,.4f}", str(one.n_parameters), f"{one.aic:,.2f}", f"{one.bic:,.2f}"]
+            for one in self.models
+        ]
+        tests = [[one.name, f"{one.ratio:.3f}", str(one.df), f"{one.p:.4f}"] for one in self.tests]
+        heads = [f"class {k}" for k in range(self.equal.n_classes)]
+        sizes = [
+            [str(group), f"{self.rows[g]:,.0f}", *(f"{share:.3f}" for share in self.sizes[g])]
+            for g, group in enumerate(self.groups)
+        ]
+        return [
+            ("Models", ["free in each group", "log-likelihood", "parameters", "AIC", "BIC"], models),
+            ("Tests that groups are equal", ["equal", "ratio", "df", "p"], tests),
+            ("Class sizes, with equal measurement", ["group", "rows", *heads], sizes),
+        ]
+
+    @property
+    def _notes(self) -> list[str]:
+        return [f"{counted(self.left_out, 'row')} without a group left out"] if self.left_out else []
+
+    def __str__(self) -> str:
+        head = f"Latent classes in {len(self.groups)} groups, {counted(self.equal.n_classes, 'class', 'classes')}"
+        tables = [f"{title}\n{text_table(heads, rows, indent=2)}" for title, heads, rows in self._tables()]
+        return "\n\n".join([head, *tables, *self._notes])
+
+    def _repr_html_(self) -> str:
+        notes = "".join(f"; {note}" for note in self._notes)
+        return "".join(html_table(f"{title}{notes}", heads, rows) for title, heads, rows in self._tables())
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedRows:
+    """Rows of several groups.
+
+    labels   of the groups
+    number   (rows,): the group of each row
+    rows     the rows that have a group, not merged
+    left_out how many rows have none
+    """
+
+    labels: tuple[Any, ...]
+    number: np.ndarray
+    rows: Patterns
+    left_out: int
+
+    @classmethod
+    def of(cls, rows: Patterns, groups: Any) -> GroupedRows:
+        """From a value for each row; rows where it is missing are left out."""
+        values = frames.as_list(frames.as_column(groups, "groups"))
+        if len(values) != len(rows.codes):
+            raise LearningError(
+                f"must have one value for each of the {len(rows.codes):,} rows. Got {len(values):,}.",
+                setting="groups",
+                value=len(values),
+            )
+        known = np.array([not is_missing_value(value) for value in values], dtype=bool)
+        kept = known & (rows.weights > 0)
+        words = [str(values[row]) for row in np.flatnonzero(kept)]
+        labels, number = np.unique(np.array(words, dtype=object).astype(str), return_inverse=True)
+        if len(labels) < 2:
+            raise LearningError(
+                f"must have at least two different values among the rows. Got {len(labels)}.",
+                setting="groups",
+                value=len(labels),
+            )
+        left_out = int(((rows.weights > 0) & ~known).sum())
+        return cls(tuple(labels.tolist()), number.reshape(-1), rows.at(kept), left_out)
+
+    @property
+    def weights(self) -> np.ndarray:
+        """(groups,): the weight of each group."""
+        return np.bincount(self.number, self.rows.weights)
+
+    def split(self, items: Sequence[int]) -> Patterns:
+        """The rows with the group as first column, and a column for each group in place of each of some items."""
+        columns = [self.number.astype(np.int32)]
+        for item, codes in enumerate(self.rows.codes.T):
+            if item in items:
+                columns += [np.where(self.number == g, codes, UNKNOWN) for g in range(len(self.labels))]
+            else:
+                columns.append(codes)
+        table = np.stack(columns, axis=1).astype(np.int32)
+        distinct, number = distinct_rows(table)
+        weights = np.bincount(number, self.rows.weights, minlength=len(distinct))
+        return Patterns(distinct, weights, weights, len(table))
+
+
+def compare_groups(
+    model: LatentClasses, rows: Patterns, groups: Any, fit: FitFrom, items: Sequence[str] | None, starts: int
+) -> GroupComparison:
+    """Fit latent classes with measurement equal in all groups, free for one item at a time, and free for all.
+
+    Args:
+        model: the classes of all rows, where the fits start.
+        rows: not merged.
+        groups: a value for each row.
+        fit: how a model is fitted.
+        items: those that are freed one at a time; all unless given.
+        starts: of the models in which all is equal or all is free; the first is `model`.
+    """
+    given = GroupedRows.of(rows, groups)
+    for name in items or ():
+        if name not in model.names:
+            raise unknown_name("column", name, model.names)
+    alone = [model.names.index(name) for name in (model.names if items is None else items)]
+    joint = _JointModels(model, given, fit)
+    equal, equal_value = joint.fitted(joint.start(model), (), starts - 1)
+    shared = replace(model, tables=equal.tables[1:])
+    every = tuple(range(len(model.names)))
+    free, free_value = joint.fitted(joint.start(shared, equal.tables[0], equal.prior, every), every, starts - 1)
+    free_tables, free_sizes = joint.by_group(free, shared)
+    same_value = joint.value_without_groups(shared, starts - 1)
+    found = [
+        joint.model("nothing", same_value, (), False),
+        joint.model("class sizes", equal_value, (), True),
+        joint.model("all", free_value, every, True),
+    ]
+    tests = [_tested("measurement", found[1], found[2]), _tested("class sizes", found[0], found[1])]
+    for item in alone:
+        start = joint.start(shared, equal.tables[0], equal.prior, (item,))
+        value = joint.fitted(start, (item,), 0)[1]
+        tests.append(_tested(f"item {model.names[item]}", found[1], joint.model("", value, (item,), True)))
+    return GroupComparison(
+        given.labels, given.weights, given.left_out, tuple(found), tuple(tests),
+        _sizes_by_group(equal.prior, equal.tables[0]), shared, free_tables, free_sizes,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _JointModels:
+    """Models of the groups and the items of rows."""
+
+    base: LatentClasses
+    given: GroupedRows
+    fit: FitFrom
+
+    def start(
+        self,
+        model: LatentClasses,
+        of_group: np.ndarray | None = None,
+        prior: np.ndarray | None = None,
+        split: Sequence[int] = (),
+    ) -> LatentClasses:
+        """Estimates to start from: the group as first item, equal tables for all columns of an item that is split."""
+        count = len(self.given.labels)
+        shares = self.given.weights / self.given.weights.sum()
+        names, tables = [GROUP], [np.tile(shares, (model.n_classes, 1)) if of_group is None else of_group]
+        levels: list[tuple[Any, ...]] = [tuple(range(count))]
+        for item, table in enumerate(model.tables):
+            times = count if item in split else 1
+            names += [f"item {item} {number}" for number in range(times)]
+            tables += [table] * times
+            levels += [tuple(range(len(model.levels[item])))] * times
+        return replace(
+            model,
+            names=tuple(names),
+            levels=tuple(levels),
+            tables=tuple(tables),
+            prior=model.prior if prior is None else prior,
+            learns_prior=True,
+        )
+
+    def fitted(self, start: LatentClasses, split: Sequence[int], random: int) -> tuple[LatentClasses, float]:
+        """The model fitted to rows with some items split, and its log-likelihood given the groups."""
+        rows = self.given.split(split)
+        smoothing = dict.fromkeys(start.names[1:], self.base.smoothing)
+        found = self.fit(start, rows, smoothing, random)
+        weights = self.given.weights
+        of_groups = float(weights @ np.log(weights / weights.sum()))
+        return found, float(rows.weights @ found.posterior(rows.codes)[1]) - of_groups
+
+    def value_without_groups(self, model: LatentClasses, random: int) -> float:
+        """The log-likelihood of the model of the items alone."""
+        rows = self.given.split(())
+        start = self.start(model)
+        start = replace(start, names=start.names[1:], levels=start.levels[1:], tables=start.tables[1:])
+        items = replace(rows, codes=rows.codes[:, 1:])
+        found = self.fit(start, items, dict.fromkeys(start.names, self.base.smoothing), random)
+        return float(items.weights @ found.posterior(items.codes)[1])
+
+    def by_group(self, found: LatentClasses, like: LatentClasses) -> tuple[tuple[LatentClasses, ...], np.ndarray]:
+        """The item-response probabilities of each group of a model whose items are all split, and its class sizes.
+
+        Where all is free, nothing says which class of one group is which of another: they are matched by their profile.
+        """
+        count = len(self.given.labels)
+        sizes = _sizes_by_group(found.prior, found.tables[0])
+        out, ordered = [], []
+        for g in range(count):
+            own = replace(like, tables=tuple(found.tables[1 + g :: count]), prior=sizes[g])
+            own = own.ordered(nearest_order(own, like))
+            out.append(own)
+            ordered.append(own.prior)
+        return tuple(out), np.array(ordered)
+
+    def model(self, name: str, value: float, split: Sequence[int], free_sizes: bool) -> GroupModel:
+        """A model with its criteria."""
+        count, classes = len(self.given.labels), self.base.n_classes
+        tables = sum(
+            classes * (size - 1) * (count if item in split else 1) for item, size in enumerate(self.base.sizes)
+        )
+        parameters = tables + (classes - 1) * (count if free_sizes else 1)
+        weight = float(self.given.weights.sum())
+        return GroupModel(name, value, parameters, aic(value, parameters), bic(value, parameters, weight))
+
+
+def _sizes_by_group(prior: np.ndarray, of_group: np.ndarray) -> np.ndarray:
+    """(groups, classes): P(class | group) from P(class) and P(group | class)."""
+    joint = (prior[:, None] * of_group).T
+    found: np.ndarray = joint / joint.sum(axis=1, keepdims=True)
+    return found
+
+
+def _tested(name: str, fewer: GroupModel, more: GroupModel) -> GroupTest:
+    from scipy.stats import chi2
+
+    ratio = max(0.0, 2 * (more.log_likelihood - fewer.log_likelihood))
+    df = more.n_parameters - fewer.n_parameters
+    return GroupTest(name, ratio, df, float(chi2.sf(ratio, df)) if df else 1.0)

@@ -1,0 +1,334 @@
+"""Covariates of class membership: a multinomial logit, estimated in one step with the classes, in two, or in three.
+
+    P(class k | z) = exp(z beta_k) / sum_m exp(z beta_m),    maximum likelihood of sum_k P(k | z_i) L_ik
+
+    three steps   L_ik is the probability that a row of class k is assigned to the class that row i is assigned to
+                  (Vermunt 2010)
+    two steps     L_ik is the probability of the answers of row i in class k, as they were estimated without covariates
+                  (Bakk and Kuha 2018); the errors contain the uncertainty of the first step
+    one step      the same, with item-response probabilities and coefficients estimated together (Dayton and Macready
+                  1988; Bandeen-Roche, Miglioretti, Zeger and Rathouz 1997)
+
+The errors of three steps take the classes as they were found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.exceptions import LearningError
+from ..core.printing import html_table, text_table
+from ..learning.criteria import aic, bic, caic, sabic
+from ..tables.outputs import frame_of_records
+from .covariates import Covariates, Term, design_of
+from .fisher_information import Inverse, information
+from .latent_classes import ClassLogits, LatentClasses, Patterns, memberships
+from .standard_errors import ErrorKind, StandardErrors, parameter_covariance
+from .three_step import AssignedRows
+
+MOST_LOGIT, MOST_ERROR = 20.0, 50.0
+"""A larger logit, with an estimate that does not settle or such a standard error, means that a covariate separates."""
+
+STEPS, SMALL_STEP = 200, 1e-9
+
+STEP_NAMES = {1: "one-step", 2: "two-step", 3: "three-step"}
+
+
+@dataclass(frozen=True, eq=False)
+class MembershipRegression:
+    """Covariates of class membership: a multinomial logit with the first class as reference.
+
+    Attributes:
+        names: of the covariates, "(intercept)" first.
+        coefficients: (classes, covariates) logits against class 0, whose row is 0.
+        errors: (classes, covariates) their standard errors.
+        p_values: (classes, covariates).
+        log_likelihood: of the last step.
+        rows: how many rows had all covariates.
+        steps: 1, 2 or 3.
+        kind: of the standard errors, "observed", "robust" or "outer".
+        covariance: of the coefficients but those of class 0, class by class.
+    """
+
+    names: tuple[str, ...]
+    coefficients: np.ndarray
+    errors: np.ndarray
+    p_values: np.ndarray
+    log_likelihood: float
+    rows: int
+    steps: int
+    kind: str
+    covariance: np.ndarray
+    terms: tuple[Term, ...]
+
+    def predict_proba(self, covariates: Any) -> np.ndarray:
+        """The class sizes for given covariates, (rows, classes).
+
+        Args:
+            covariates: a mapping of columns or a dataframe, as given to the regression, without missing values.
+        """
+        return ClassLogits(design_of(self.terms, covariates), self.coefficients).shares
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """One mapping for each class and covariate, with the 95 % confidence interval of the logit."""
+        from scipy.stats import norm
+
+        half = norm.ppf(0.975) * self.errors
+        return [
+            {
+                "class": k, "covariate": name, "logit": float(self.coefficients[k, j]),
+                "standard_error": float(self.errors[k, j]), "low": float((self.coefficients - half)[k, j]),
+                "high": float((self.coefficients + half)[k, j]),
+                "odds_ratio": float(np.exp(self.coefficients[k, j])), "p": float(self.p_values[k, j]),
+            }
+            for k in range(1, len(self.coefficients))
+            for j, name in enumerate(self.names)
+        ]  # fmt: skip
+
+    def to_frame(self) -> Any:
+        """The coefficients as a pandas data frame."""
+        return frame_of_records(self.as_dicts())
+
+    def tests(self) -> list[dict[str, Any]]:
+        """For each covariate the Wald test that it has nothing to do with any class: chi-square, df, p."""
+        from scipy.stats import chi2
+
+        found, first, width = [], 1, len(self.names)
+        for term in self.terms:
+            columns = range(first, first + len(term.names))
+            first += len(term.names)
+            places = [k * width + column for k in range(len(self.coefficients) - 1) for column in columns]
+            beta, spread = self.coefficients[1:].ravel()[places], self.covariance[np.ix_(places, places)]
+            statistic = float(beta @ np.linalg.pinv(spread) @ beta) if places else 0.0
+            p = float(chi2.sf(statistic, len(places))) if places else 1.0
+            found.append({"covariate": term.name, "chi_square": statistic, "df": len(places), "p": p})
+        return found
+
+    def _rows(self) -> tuple[list[str], list[list[str]]]:
+        rows = [
+            [
+                f"class {one['class']} against 0", one["covariate"], f"{one['logit']:.4f}",
+                f"{one['standard_error']:.4f}", f"{one['odds_ratio']:.4g}", f"{one['p']:.4f}",
+            ]
+            for one in self.as_dicts()
+        ]  # fmt: skip
+        return ["", "covariate", "logit", "s.e.", "odds ratio", "p"], rows
+
+    def _test_rows(self) -> tuple[list[str], list[list[str]]]:
+        rows = [
+            [one["covariate"], f"{one['chi_square']:.3f}", str(one["df"]), f"{one['p']:.4f}"] for one in self.tests()
+        ]
+        return ["Wald test", "chi-square", "df", "p"], rows
+
+    @property
+    def _told(self) -> str:
+        errors = "" if self.kind == "observed" else f", {self.kind} standard errors"
+        return f"{STEP_NAMES[self.steps]} estimates by maximum likelihood, {self.rows:,} rows{errors}"
+
+    def __str__(self) -> str:
+        return f"{text_table(*self._rows(), left=2)}\n\n{text_table(*self._test_rows())}\n{self._told}"
+
+    def _repr_html_(self) -> str:
+        return html_table(f"Covariates of class membership: {self._told}", *self._rows()) + html_table(
+            "Wald tests", *self._test_rows()
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class LatentClassRegression(MembershipRegression):
+    """A latent class model and the covariates of its classes, estimated together (one step).
+
+    Attributes:
+        profiles: class sizes (means over the rows) and item-response probabilities with standard errors, a
+            `StandardErrors`.
+        memberships: (rows, classes) the probability of each class given the covariates and answers of each row, in the
+            order of the rows that were given; by the answers and the mean class sizes where a covariate is missing.
+        n_parameters: free parameters.
+        weight: the total weight of the rows that have all covariates.
+        criteria: "AIC", "BIC", "CAIC", "SABIC"; smaller is better.
+        starts: how many starts there were, and `found_best` how many of them found the best likelihood.
+    """
+
+    profiles: StandardErrors
+    memberships: np.ndarray
+    n_parameters: int
+    weight: float
+    starts: int
+    found_best: int
+
+    @property
+    def criteria(self) -> dict[str, float]:
+        """The information criteria by name."""
+        value, count, weight = self.log_likelihood, self.n_parameters, self.weight
+        return {
+            "AIC": aic(value, count),
+            "BIC": bic(value, count, weight),
+            "CAIC": caic(value, count, weight),
+            "SABIC": sabic(value, count, weight),
+        }
+
+    @property
+    def _summary(self) -> list[list[str]]:
+        return [
+            ["log-likelihood", f"{self.log_likelihood:,.4f}"],
+            ["parameters", f"{self.n_parameters:,}"],
+            *([name, f"{value:,.2f}"] for name, value in self.criteria.items()),
+            ["starts that found the best", f"{self.found_best} of {self.starts}"],
+        ]
+
+    def __str__(self) -> str:
+        parts = [super().__str__(), text_table([], self._summary), str(self.profiles)]
+        return "\n\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        return super()._repr_html_() + html_table("Model", ["", ""], self._summary) + self.profiles._repr_html_()
+
+
+def regression_of(
+    covariates: Covariates,
+    logits: ClassLogits,
+    covariance: np.ndarray,
+    steps: int,
+    kind: str,
+    value: float,
+) -> dict[str, Any]:
+    """The fields of a `MembershipRegression` from estimates for scaled covariates; an error if one separates."""
+    from scipy.stats import norm
+
+    classes, width = logits.beta.shape
+    back = covariates.back()
+    every = np.kron(np.eye(classes - 1), back)
+    beta, spread = logits.beta @ back.T, every @ covariance @ every.T
+    errors = np.zeros((classes, width))
+    errors[1:] = np.sqrt(np.maximum(np.diag(spread), 0.0)).reshape(-1, width)
+    ratio = np.divide(np.abs(beta), errors, out=np.zeros_like(beta), where=errors > 0)
+    return {
+        "names": covariates.names, "coefficients": beta, "errors": errors, "p_values": 2 * norm.sf(ratio),
+        "log_likelihood": value, "rows": int(covariates.kept.sum()), "steps": steps, "kind": kind,
+        "covariance": spread, "terms": covariates.terms,
+    }  # fmt: skip
+
+
+def three_step_regression(
+    assigned: AssignedRows, covariates: Any, kind: ErrorKind | None = None
+) -> MembershipRegression:
+    """Regress the class on covariates by the classes that rows are assigned to, corrected for wrong assignments.
+
+    Rows without one of the covariates are left out, which `rows` of the result tells.
+    """
+    kind = kind or ErrorKind()
+    given = Covariates.of(covariates, assigned.weights)
+    weights = assigned.weights[given.kept]
+    with np.errstate(divide="ignore"):
+        likely = np.log(assigned.errors[:, assigned.assigned[given.kept]].T)
+    found = maximised(ClassLogits.flat(given.scaled(), len(assigned.errors)), weights, likely)
+    check_separation(found.logits, found.inverse, found.done)
+    spread = found.inverse.matrix
+    if kind.name != "observed":
+        meat = kind.of_rows(given.kept).meat(found.scores, weights, weights**2)
+        spread = spread @ meat @ spread if kind.name == "robust" else Inverse.of(meat).matrix
+    return MembershipRegression(**regression_of(given, found.logits, spread, 3, kind.name, found.value))
+
+
+def two_step_regression(
+    model: LatentClasses, rows: Patterns, covariates: Any, kind: ErrorKind | None = None
+) -> MembershipRegression:
+    """Regress the class on covariates with item-response probabilities as they were estimated from all rows.
+
+    With I the information matrix of coefficients (2) and item-response probabilities (1), and V the covariance matrix
+    of the first step, the covariance matrix is I22^-1 + I22^-1 I21 V I12 I22^-1; the robust one has the squares of
+    the scores of both steps in the middle.
+    """
+    kind = kind or ErrorKind()
+    given = Covariates.of(covariates, rows.weights)
+    some = rows.at(given.kept)
+    found = maximised(
+        ClassLogits.flat(given.scaled(), model.n_classes), some.weights, model.log_given_class(some.codes)
+    )
+    check_separation(found.logits, found.inverse, found.done)
+    first, second = information(model, rows), information(model, some, found.logits)
+    inverse, earlier = parameter_covariance(first, rows, ErrorKind("observed"))
+    shared, ours, theirs = np.intersect1d(first.cells.free, second.cells.free, return_indices=True)
+    tables = shared >= model.n_classes
+    ours, theirs = ours[tables], theirs[tables]
+    across = second.information[: second.ahead, second.ahead + theirs]
+    bread = found.inverse.matrix
+    if kind.name == "robust":
+        scores = -first.scores @ (across @ inverse.matrix[ours]).T
+        scores[given.kept] += found.scores
+        spread = bread @ kind.meat(scores, rows.weights, rows.squares) @ bread
+    else:
+        spread = bread + bread @ across @ earlier[np.ix_(ours, ours)] @ across.T @ bread
+    return MembershipRegression(**regression_of(given, found.logits, spread, 2, kind.name, found.value))
+
+
+@dataclass(frozen=True, eq=False)
+class Maximum:
+    """Coefficients that maximise sum_i weight_i log sum_k P(k | z_i) L_ik.
+
+    logits    the coefficients
+    value     the log-likelihood
+    members   (rows, K): class memberships
+    scores    (rows, count): the gradient of each row
+    inverse   of the information matrix
+    done      whether the steps became small
+    """
+
+    logits: ClassLogits
+    value: float
+    members: np.ndarray
+    scores: np.ndarray
+    inverse: Inverse
+    done: bool
+
+
+def maximised(logits: ClassLogits, weights: np.ndarray, likely: np.ndarray, steps: int = STEPS) -> Maximum:
+    """Newton's method from given coefficients; `likely`, (rows, K), are the logarithms of L.
+
+    A step that does not increase the likelihood is halved. Where the likelihood is not concave, the information of the
+    complete data takes the place of minus its second derivatives.
+    """
+
+    def judged(tried: ClassLogits) -> tuple[float, np.ndarray]:
+        members, value = memberships(tried.log_shares + likely)
+        return float(weights @ value), members
+
+    value, members = judged(logits)
+    done = logits.count == 0
+    for _ in range(0 if done else steps):
+        gradient = weights @ logits.gradient(members)
+        expected = logits.curvature(weights, logits.shares)
+        curved = expected - logits.curvature(weights, members)
+        move = np.linalg.lstsq(curved if _is_positive(curved) else expected, gradient, rcond=None)[0]
+        size, tried, found = 1.0, logits, (value, members)
+        while size > SMALL_STEP:
+            tried = logits.moved(size * move)
+            found = judged(tried)
+            if found[0] >= value - 1e-12:
+                break
+            size /= 2
+        done = bool(np.abs(size * move).max(initial=0.0) < SMALL_STEP)
+        logits, (value, members) = tried, found
+        if done:
+            break
+    curved = logits.curvature(weights, logits.shares) - logits.curvature(weights, members)
+    return Maximum(logits, value, members, logits.gradient(members), Inverse.of(curved), done)
+
+
+def check_separation(logits: ClassLogits, inverse: Inverse, done: bool) -> None:
+    """Raise an error if coefficients of scaled covariates have no finite estimate."""
+    spread = np.sqrt(np.maximum(np.diag(inverse.matrix)[: logits.count], 0.0))
+    unsettled = not done or inverse.rank < len(inverse.matrix) or spread.max(initial=0.0) > MOST_ERROR
+    if unsettled and np.abs(logits.design @ logits.beta.T).max(initial=0.0) > MOST_LOGIT:
+        raise LearningError(
+            "A covariate separates two classes: it tells for certain which of them a row does not belong to, so that "
+            "its coefficient has no finite estimate.",
+            remedies="leave it out, or join levels of it",
+        )
+
+
+def _is_positive(matrix: np.ndarray) -> bool:
+    return bool(np.linalg.eigvalsh(matrix).min(initial=1.0) > 0)

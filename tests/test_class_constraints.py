@@ -1,0 +1,161 @@
+"""Latent class models with item-response probabilities that are held or equal, against numerical derivatives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fgrn
+
+ROWS = 600
+CONSTRAINTS = [
+    ("equal", "q0", "q1"),  # parallel items
+    ("equal", ("q2", 0), ("q2", 1)),  # q2 does not tell the classes apart
+    ("fixed", "q3", 0, "b", 0.2),
+    ("zero", "q4", 1, "no"),
+]
+
+
+def drawn() -> dict[str, list[Any]]:
+    rng = np.random.default_rng(5)
+    second = rng.random(ROWS) < 0.4
+    chance = {"q0": (0.8, 0.3), "q1": (0.8, 0.3), "q2": (0.6, 0.6), "q4": (0.5, 1.0), "q5": (0.2, 0.9)}
+    table: dict[str, list[Any]] = {
+        name: np.where(rng.random(ROWS) < np.where(second, high, low), "yes", "no").tolist()
+        for name, (low, high) in chance.items()
+    }
+    table["q3"] = ["abc"[rng.choice(3, p=(0.1, 0.6, 0.3) if is_second else (0.5, 0.2, 0.3))] for is_second in second]
+    for row in range(0, ROWS, 11):
+        table["q5"][row] = None
+    return dict(sorted(table.items()))
+
+
+TABLE = drawn()
+CODES = np.array(
+    [[{None: -1, "no": 0, "yes": 1, "a": 0, "b": 1, "c": 2}[value] for value in column] for column in TABLE.values()]
+).T
+
+
+@pytest.fixture(scope="module")
+def model() -> fgrn.LatentClassModel:
+    return fgrn.LatentClassModel(2, smoothing=0, tol=1e-13, constraints=CONSTRAINTS, random_state=0).fit(TABLE)
+
+
+def log_likelihood(at: np.ndarray) -> float:
+    """Of free probabilities: size, q0 = q1 in both classes, q2, q3 = a in class 0, q3 = a, b in class 1, q4, q5, q5."""
+    size, first, second, third, a0, a1, b1, fourth, fifth, fifth_second = at
+    tables = [
+        np.array([[1 - first, first], [1 - second, second]]),
+        np.array([[1 - first, first], [1 - second, second]]),
+        np.array([[1 - third, third]] * 2),
+        np.array([[a0, 0.2, 0.8 - a0], [a1, b1, 1 - a1 - b1]]),
+        np.array([[1 - fourth, fourth], [0, 1]]),
+        np.array([[1 - fifth, fifth], [1 - fifth_second, fifth_second]]),
+    ]
+    joint = np.tile([size, 1 - size], (ROWS, 1))
+    for item, table in enumerate(tables):
+        known = CODES[:, item] >= 0
+        joint[known] *= table[:, CODES[known, item]].T
+    return float(np.log(joint.sum(axis=1)).sum())
+
+
+def test_the_estimate_is_the_maximum_under_the_constraints(model: fgrn.LatentClassModel) -> None:
+    net = model.network_
+    np.testing.assert_allclose(net.table("q0"), net.table("q1"), atol=1e-12)
+    np.testing.assert_allclose(net.table("q2")[0], net.table("q2")[1], atol=1e-12)
+    assert net.table("q3")[0, 1] == 0.2
+    assert net.table("q4")[1, 0] == 0
+    at = np.array(
+        [
+            model.weights_[0], net.table("q0")[0, 1], net.table("q0")[1, 1], net.table("q2")[0, 1],
+            net.table("q3")[0, 0], *net.table("q3")[1, :2], net.table("q4")[0, 1], *net.table("q5")[:, 1],
+        ]
+    )  # fmt: skip
+    assert log_likelihood(at) == pytest.approx(model.score_samples(TABLE).sum())
+    step = np.eye(len(at)) * 1e-4
+    gradient = np.array([(log_likelihood(at + one) - log_likelihood(at - one)) / 2e-4 for one in step])
+    second = np.array(
+        [
+            [sum(s * t * log_likelihood(at + s * a + t * b) for s in (1, -1) for t in (1, -1)) / 4e-8 for a in step]
+            for b in step
+        ]
+    )
+    spread = np.linalg.inv(-second)
+    assert np.abs(spread @ gradient / np.sqrt(np.diag(spread))).max() < 1e-4
+    errors = model.standard_errors()
+    assert errors.rank == errors.n_free == len(at)
+    found = [
+        errors.of_sizes[0], errors.of_item("q0")[0, 1], errors.of_item("q1")[1, 1], errors.of_item("q2")[1, 1],
+        errors.of_item("q3")[0, 0], *errors.of_item("q3")[1, :2], errors.of_item("q4")[0, 1],
+        *errors.of_item("q5")[:, 1],
+    ]  # fmt: skip
+    np.testing.assert_allclose(found, np.sqrt(np.diag(spread)), rtol=1e-4)
+    assert errors.of_item("q3")[0, 1] == errors.of_item("q4")[1, 0] == 0
+    assert errors.of_item("q3")[0, 2] == pytest.approx(errors.of_item("q3")[0, 0])
+
+
+def test_parameters_criteria_and_tests_know_the_constraints(model: fgrn.LatentClassModel) -> None:
+    free = fgrn.LatentClassModel(2, smoothing=0, random_state=0).fit(TABLE)
+    report, whole = model.report(), free.report()
+    assert (report.n_parameters, whole.n_parameters) == (10, 15)
+    assert report.df == whole.df + 5
+    assert report.log_likelihood < whole.log_likelihood
+    assert model.bic(TABLE) == pytest.approx(report.criteria["BIC"])
+    assert not [one for one in report.warnings if "boundary" in one]
+    assert "0.200 (fixed)" in str(report)
+    replicates = model.bootstrap(n_bootstrap=3, n_init=1).replicates
+    assert (replicates[:, model.standard_errors().held] == [0.2, 0.0]).all()
+
+
+def test_smoothing_leaves_what_is_held_alone() -> None:
+    smoothed = fgrn.LatentClassModel(2, smoothing=0.5, constraints=CONSTRAINTS, random_state=0).fit(TABLE)
+    assert np.isfinite(smoothed.history_.starts).all()
+    assert smoothed.network_.table("q4")[1, 0] == 0
+    errors = smoothed.standard_errors()
+    assert errors.rank == errors.n_free == 10
+    assert errors.concave
+
+
+def test_a_model_file_keeps_them(model: fgrn.LatentClassModel, tmp_path: Path) -> None:
+    model.save(tmp_path / "m.fgrn")
+    loaded = fgrn.load(tmp_path / "m.fgrn")
+    assert str(loaded.report()) == str(model.report())
+    assert loaded.report(TABLE).n_parameters == 10
+    assert loaded.fit(TABLE).network_.table("q3")[0, 1] == 0.2
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("equal", "q0", "q3"), ("equal", ("q0", 0), ("q0", 5)), ("fixed", "q0", 0, "yes", 1.5),
+        ("zero", "q9", 0, "yes"), ("zero", "q0", 0, "perhaps"), ("about", "q0"), "q0", ("equal", "q0"),
+        ("equal", ("q0", 0), "q1"),
+    ],
+)  # fmt: skip
+def test_wrong_constraints_are_told(wrong: Any) -> None:
+    with pytest.raises(fgrn.FgrnError):
+        fgrn.LatentClassModel(2, constraints=[wrong], random_state=0).fit(TABLE)
+
+
+def test_constraints_that_exclude_each_other_are_told(model: fgrn.LatentClassModel) -> None:
+    for wrong in (
+        [("fixed", "q0", 0, "no", 0.6), ("fixed", "q0", 0, "yes", 0.6)],
+        [("equal", "q0", "q1"), ("zero", "q0", 0, "no"), ("fixed", "q1", 0, "no", 0.5)],
+    ):
+        with pytest.raises(fgrn.LearningError):
+            fgrn.LatentClassModel(2, constraints=wrong, random_state=0).fit(TABLE)
+    with pytest.raises(fgrn.LearningError, match="n_hidden"):
+        fgrn.LatentClassModel("auto", constraints=CONSTRAINTS).fit(TABLE)
+    numbers = {**TABLE, "h": np.random.default_rng(0).normal(size=ROWS).tolist()}
+    for act in (
+        lambda: fgrn.LatentClassModel(2, continuous=["h"], constraints=CONSTRAINTS).fit(numbers),
+        model.relabel,
+        lambda: model.compare_groups(TABLE["q0"]),
+        lambda: model.membership_regression({"z": TABLE["q0"]}, steps=1),
+        lambda: model.partial_fit(TABLE),
+    ):
+        with pytest.raises(fgrn.LearningError, match="constraints"):
+            act()

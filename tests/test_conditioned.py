@@ -1,0 +1,80 @@
+"""E-steps of junction trees in whose rows one variable is hidden, by a star: the counts are those of messages."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fgrn
+from fgrn import engines
+from fgrn.flow.counts import LocalEStep
+from fgrn.graph import conditioned as module
+from fgrn.graph.conditioned import ConditionedEStep, estep_of_rows
+from fgrn.tables.encoded import Evidence
+
+STATES = {"S": 3, "a": 2, "b": 3, "c": 2, "d": 4, "e": 2}
+PARENTS = {"a": ("S",), "b": ("S", "a"), "c": ("S", "a"), "d": ("b", "S"), "e": ("c",)}
+"""A tree of the columns under a hidden variable, in any place among the parents, and a table without it."""
+
+
+def network() -> fgrn.Network:
+    net = fgrn.BayesianNetwork(STATES, PARENTS).to_network()
+    net.learn({"a": [0, 1, 1], "e": [1, 0, 0]}, epochs=1, smoothing=0.3, engine="reference")
+    return net
+
+
+def rows_of(missing: float, known: str, count: int = 60) -> Evidence:
+    rng = np.random.default_rng(3)
+    codes = np.stack([rng.integers(0, STATES[name], count) for name in known], axis=1).astype(np.int32)
+    codes[rng.random(codes.shape) < missing] = -1
+    return Evidence.of_codes(tuple(known), np.asfortranarray(codes), rng.random(count) + 0.5)
+
+
+def both(net: fgrn.Network, rows: Evidence, engine: str = "reference") -> tuple[LocalEStep, object]:
+    plan = net._plan()
+    encoded = net._encode(plan, rows)
+    how = engines.get(engine), plan, net._programs_for(plan, (), encoded), encoded
+    return LocalEStep(*how, expect=True), estep_of_rows(*how, expect=True)
+
+
+@pytest.mark.parametrize("most", [512, 2])
+@pytest.mark.parametrize(("missing", "known"), [(0.0, "abcde"), (0.2, "abcde"), (0.2, "bdec"), (0.5, "edcba")])
+def test_the_counts_of_a_star_are_those_of_messages(
+    missing: float, known: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_STATES", most)  # with 2, rows in which more is missing are left to messages
+    net = network()
+    messages, star = both(net, rows_of(missing, known))
+    if most == 2 and missing == 0.5:
+        assert isinstance(star, LocalEStep)  # most rows would be
+        return
+    assert isinstance(star, ConditionedEStep)
+    assert (star.rest is not None) == (most == 2 and missing > 0)
+    expected, found = messages.count(net._parameters.values), star.count(net._parameters.values)
+    assert found.values == pytest.approx(expected.values, abs=1e-10)
+    assert found.log_likelihood == pytest.approx(expected.log_likelihood, abs=1e-9)
+    assert found.weight == pytest.approx(expected.weight)
+
+
+def test_rows_without_a_hidden_variable_are_left_to_messages() -> None:
+    net = network()
+    _, star = both(net, rows_of(0.1, "Sabcde"))
+    assert isinstance(star, LocalEStep)
+
+
+def test_learning_a_tree_gives_the_tables_that_messages_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, settings = rows_of(0.1, "abcde"), {"epochs": 5, "smoothing": 0.1, "engine": "cpu"}
+    star, messages = network(), network()
+    history = star.learn(rows, **settings)
+    monkeypatch.setattr(module, "_star_of", lambda *_: None)
+    assert messages.learn(rows, **settings).execution.startswith("lanes kernel")
+    assert history.execution.startswith("star kernel of the cpu engine: 60 rows")
+    assert star._parameters.values == pytest.approx(messages._parameters.values, abs=1e-9)
+
+
+def test_an_impossible_row_is_named_as_it_is_in_the_table() -> None:
+    never = np.array([[1.0, 0.0]] * 3)
+    net = fgrn.BayesianNetwork({"S": 3, "a": 2, "b": 2}, {"a": ("S",), "b": ("S", "a")}, {"a": never}).to_network()
+    with pytest.raises(fgrn.ImpossibleEvidence) as error:
+        net.learn({"a": [0, 0, None, 1], "b": [0, 1, 1, 1]}, epochs=1, engine="reference")
+    assert list(error.value.rows) == [3]

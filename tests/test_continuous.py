@@ -1,0 +1,434 @@
+"""Continuous columns (Gaussian leaves): against mixtures of scikit-learn, hmmlearn, and densities written out."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import norm
+from sklearn.mixture import GaussianMixture
+
+import fgrn
+from fgrn import Network, Source, Variable
+from fgrn.flow.gaussian_leaves import GaussianLeaves, Moments
+from fgrn.statistics.latent_profiles import LatentProfiles, _free_directions, _Places, _sums
+
+NAMES = ("a", "b", "c")
+
+
+def people(rows: int = 400, seed: int = 0) -> pd.DataFrame:
+    """Three classes that differ in three numbers of different units and in two questions; some values are missing."""
+    rng = np.random.default_rng(seed)
+    number = rng.integers(0, 3, rows)
+    means = np.array([[0, 0, 0], [4, 1, 0], [-3, 2, 3]])
+    values = 100 + 10 * (means[number] + rng.normal(size=(rows, 3)) * [1, 2, 0.5])
+    values *= [1, 0.01, 100]
+    values[rng.random(values.shape) < 0.1] = np.nan
+    table = pd.DataFrame(values, columns=NAMES)
+    table["smokes"] = np.where(rng.random(rows) < np.array([0.1, 0.5, 0.9])[number], "yes", "no")
+    table["region"] = rng.integers(0, 2, rows) + number
+    table.loc[rng.random(rows) < 0.1, "smokes"] = None
+    return table
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    return people()
+
+
+@pytest.fixture(scope="module")
+def model(table: pd.DataFrame) -> fgrn.LatentClassModel:
+    return fgrn.LatentClassModel(3, continuous=NAMES, random_state=0, n_init=3).fit(table)
+
+
+def log_joint(model: Any, table: pd.DataFrame) -> np.ndarray:
+    """log P(row, class), value by value."""
+    out = np.tile(np.log(model.weights_), (len(table), 1))
+    for place, name in enumerate(model.continuous_):
+        values = table[name].to_numpy()[:, None]
+        dense = norm.logpdf(values, model.means_[:, place], np.sqrt(model.variances_[:, place]))
+        out += np.where(np.isnan(values), 0.0, dense)
+    for name, levels in model.schema_.states.items():
+        for level, column in zip(levels, model.network_.table(name).T, strict=True):
+            out += np.where((table[name] == level).to_numpy()[:, None], np.log(column), 0.0)
+    return out
+
+
+def test_likelihood_and_memberships_are_those_of_the_densities(model: Any, table: pd.DataFrame) -> None:
+    joint = log_joint(model, table)
+    np.testing.assert_allclose(model.score_samples(table), logsumexp(joint, axis=1), rtol=1e-10)
+    memberships = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+    np.testing.assert_allclose(model.predict_proba(table), memberships, atol=1e-10)
+    assert model.history_.log_likelihood[-1] == pytest.approx(model.score_samples(table).sum(), rel=1e-7)
+
+
+@pytest.mark.parametrize("covariance", ["diagonal", "spherical", "tied"])
+def test_an_update_is_the_weighted_moments(covariance: str, table: pd.DataFrame) -> None:
+    model = fgrn.LatentClassModel(
+        3, continuous=NAMES, covariance=covariance, n_epochs=4, tol=0, random_state=1, n_init=1
+    )
+    before = model.fit(table).network_.copy()
+    weight = np.arange(1.0, len(table) + 1) % 3
+    after = before.copy()
+    columns = model.schema_.codes({name: table[name] for name in table})
+    after.learn(columns, epochs=1, weights=weight, smoothing=0.01)
+    share = model.predict_proba(table) * weight[:, None]
+    values = table[list(NAMES)].to_numpy()
+    known = ~np.isnan(values)
+    total = share.T @ known
+    means = share.T @ np.where(known, values, 0) / total
+    away = np.where(known[None], values[None] - means[:, None], 0.0)  # (classes, rows, columns)
+    squares = (share.T[:, :, None] * away**2).sum(axis=1)
+    axis: Any = {"diagonal": (), "spherical": (1,), "tied": (0,)}[covariance]
+    variances = squares.sum(axis=axis, keepdims=True) / total.sum(axis=axis, keepdims=True)
+    np.testing.assert_allclose(after.moments.means, means, rtol=1e-9)
+    np.testing.assert_allclose(after.moments.variances, np.broadcast_to(variances, means.shape), rtol=1e-9)
+    states = 3 * 3 + {"diagonal": 9, "spherical": 3, "tied": 3}[covariance]
+    assert before.free_parameters == 2 + 3 * (1 + 3) + states
+
+
+@pytest.mark.parametrize(("covariance", "theirs"), [("diagonal", "diag"), ("spherical", "spherical")])
+def test_mixtures_of_scikit_learn_have_the_same_maximum(covariance: str, theirs: str, table: pd.DataFrame) -> None:
+    values = table[list(NAMES)].dropna().to_numpy()
+    peer = GaussianMixture(3, covariance_type=theirs, tol=1e-10, max_iter=2000, reg_covar=0.0, random_state=0).fit(
+        values
+    )
+    leaves = GaussianLeaves.of("S", 3, NAMES, covariance, values, np.ones(len(values)))
+    net = Network([Source(Variable("S", 3), peer.weights_)], leaves=leaves)
+    variances = peer.covariances_ if theirs == "diag" else np.repeat(peer.covariances_[:, None], 3, axis=1)
+    rest = leaves.parameters_of(Moments(peer.means_, variances))
+    net._parameters = type(net._parameters)(np.concatenate([net._tables, rest]))
+    table_of_numbers = dict(zip(NAMES, values.T, strict=True))
+    found = net.propagate(table_of_numbers)
+    assert found.log_likelihood.mean() == pytest.approx(peer.score(values), abs=1e-9)
+    np.testing.assert_allclose(found.marginal("S"), peer.predict_proba(values), atol=1e-9)
+    net.learn(table_of_numbers, epochs=300, tolerance=1e-13, accelerate=True)
+    assert net.propagate(table_of_numbers).log_likelihood.mean() == pytest.approx(peer.score(values), abs=1e-6)
+    np.testing.assert_allclose(net.moments.means, peer.means_, rtol=1e-3)
+
+
+def test_em_never_lowers_the_likelihood_not_even_at_the_limit_of_variances() -> None:
+    rng = np.random.default_rng(3)
+    table = {"x": np.concatenate([np.full(30, 5.0), rng.normal(size=70)]), "y": rng.normal(size=100)}
+    with pytest.warns(fgrn.FgrnWarning, match="at its limit"):
+        model = fgrn.LatentClassModel(2, continuous=["x"], n_epochs=200, random_state=0, tol=1e-10).fit(table)
+    assert (np.diff(model.history_.objective) >= -1e-8).all()
+    whole = np.var(table["x"])
+    assert model.variances_.min() == pytest.approx(1e-6 * whole)
+
+
+def test_auto_takes_the_columns_that_would_have_bins(table: pd.DataFrame) -> None:
+    model = fgrn.LatentClassModel(2, continuous="auto", n_epochs=3, tol=0, n_init=1, random_state=0).fit(table)
+    assert model.continuous_ == NAMES
+    assert "numbers" in repr(model.schema_)
+    binned = fgrn.LatentClassModel(2, n_epochs=3, tol=0, n_init=1, random_state=0).fit(table)
+    assert binned.continuous_ == ()
+    array = table[["a", "region"]].dropna().to_numpy()
+    named = fgrn.LatentClassModel(2, continuous=[0], n_epochs=3, tol=0, n_init=1, random_state=0).fit(array)
+    assert named.continuous_ == ("x0",)
+
+
+def test_weights_are_repeated_rows(table: pd.DataFrame) -> None:
+    weight = np.arange(len(table)) % 3
+    settings: dict[str, Any] = {"continuous": NAMES, "n_epochs": 20, "tol": 0, "n_init": 1, "random_state": 0}
+    one = fgrn.LatentClassModel(2, **settings).fit(table, sample_weight=weight)
+    other = fgrn.LatentClassModel(2, **settings).fit(table.loc[np.repeat(table.index, weight)])
+    np.testing.assert_allclose(one.means_, other.means_, rtol=1e-9)
+
+
+def test_missing_numbers_become_expected_ones(model: Any, table: pd.DataFrame) -> None:
+    done, sure = model.complete(table, return_proba=True)
+    assert not done.isna().any().any()
+    gone = table["b"].isna().to_numpy()
+    expected = model.predict_proba(table) @ model.means_[:, 1]
+    np.testing.assert_allclose(done["b"][gone], expected[gone], rtol=1e-12)
+    assert (done["b"][~gone] == table["b"][~gone]).all()
+    assert (sure[gone, 1] == 0).all()
+    assert (sure[~gone, 1] == 1).all()
+
+
+def test_samples_have_the_moments_of_their_class(model: Any) -> None:
+    rows, classes = model.sample(4000)
+    for k in range(3):
+        mine = rows[list(NAMES)][classes == k].to_numpy(dtype=float)
+        spread = np.sqrt(model.variances_[k])
+        np.testing.assert_allclose(mine.mean(axis=0), model.means_[k], atol=5 * spread.max() / np.sqrt(len(mine)))
+        np.testing.assert_allclose(mine.std(axis=0) / spread, 1, atol=0.1)
+
+
+def test_contributions_of_numbers_sum_to_the_log_odds(model: Any, table: pd.DataFrame) -> None:
+    found = model.explain(table.iloc[3].dropna().to_dict())
+    assert set(found.contributions) >= set(NAMES) & set(table.iloc[3].dropna().index)
+    assert found.prior + sum(found.contributions.values()) == pytest.approx(found.log_odds)
+
+
+def test_a_model_file_has_means_and_variances(model: Any, table: pd.DataFrame, tmp_path: Path) -> None:
+    model.save(tmp_path / "m.fgrn")
+    again = fgrn.load(tmp_path / "m.fgrn")
+    assert again.network_ == model.network_
+    assert (again.score_samples(table) == model.score_samples(table)).all()
+    assert again.continuous_ == NAMES
+    copy = pickle.loads(pickle.dumps(model))
+    assert (copy.variances_ == model.variances_).all()
+
+
+def test_a_checkpoint_goes_on_to_the_same_bits(table: pd.DataFrame, tmp_path: Path) -> None:
+    place = tmp_path / "run.ckpt"
+    settings: dict[str, Any] = {"continuous": NAMES, "tol": 0, "n_init": 2, "random_state": 0, "engine": "cpu"}
+    fgrn.LatentClassModel(2, n_epochs=4, checkpoint=place, **settings).fit(table)
+    resumed = fgrn.Checkpoint(place, resume=True)
+    one = fgrn.LatentClassModel(2, n_epochs=8, checkpoint=resumed, **settings).fit(table)
+    assert one.network_ == fgrn.LatentClassModel(2, n_epochs=8, **settings).fit(table).network_
+
+
+def test_classes_in_another_order_take_their_means_along(table: pd.DataFrame) -> None:
+    model = fgrn.LatentClassModel(3, continuous=NAMES, n_epochs=5, tol=0, n_init=1, random_state=0).fit(table)
+    means, score = model.means_.copy(), model.score(table)
+    model.relabel([2, 0, 1])
+    np.testing.assert_array_equal(model.means_, means[[2, 0, 1]])
+    assert model.score(table) == pytest.approx(score)
+
+
+def test_a_row_without_any_known_value_says_nothing(model: Any, table: pd.DataFrame) -> None:
+    nothing = table.iloc[:1].copy()
+    nothing.loc[:, list(NAMES)] = np.nan
+    nothing["smokes"], nothing["region"] = None, np.nan
+    np.testing.assert_allclose(model.predict_proba(nothing)[0], model.weights_)
+    assert model.score_samples(nothing)[0] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_far_numbers_leave_no_class_without_probability(model: Any, table: pd.DataFrame) -> None:
+    far = table.iloc[:1].copy()
+    far["a"] = 1e6
+    found = model.predict_proba(far)
+    assert np.isfinite(found).all()
+    assert found.sum() == pytest.approx(1.0)
+    assert np.isfinite(model.score_samples(far)).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"a": 3.0}, "all its known numbers are equal"),
+        ({"a": "word"}, "it holds numbers, and 'word' is no number"),
+        ({"a": None}, "it has no known number"),
+        ({"a": np.inf}, "is no finite number"),
+    ],
+)
+def test_columns_that_cannot_be_continuous_are_refused(change: dict[str, Any], told: str, table: pd.DataFrame) -> None:
+    with pytest.raises(fgrn.FgrnError, match=told):
+        fgrn.LatentClassModel(2, continuous=NAMES).fit(table.assign(**change))
+
+
+def test_what_needs_levels_is_refused_in_words(model: Any, table: pd.DataFrame, tmp_path: Path) -> None:
+    with pytest.raises(fgrn.FgrnError, match="column 'z'"):
+        fgrn.LatentClassModel(2, continuous=["z"]).fit(table)
+    with pytest.raises(fgrn.FgrnError, match="all rows at once"):
+        fgrn.LatentClassModel(2, continuous=NAMES).partial_fit(table)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(fgrn.FgrnError, match="in memory"):
+        fgrn.LatentClassModel(2, continuous=NAMES).fit(tmp_path / "t.csv")
+    with pytest.raises(fgrn.FgrnError, match="cycles"):
+        fgrn.LatentClassModel(2, continuous=NAMES, cycles=2).fit(table)
+    with pytest.raises(fgrn.FgrnError, match="continuous columns"):
+        model.goodness_of_fit()
+
+
+# Standard errors
+
+
+def moved(model: LatentProfiles, places: _Places, away: np.ndarray) -> LatentProfiles:
+    """The model with its parameters moved: logits, means, logarithms of variances."""
+    prior = model.items.prior * np.exp(away[: places.classes])
+    tables = [table * np.exp(away[places.item(number)]) for number, table in enumerate(model.items.tables)]
+    means, logs = places.numbers()
+    moments = Moments(model.moments.means + away[means], model.moments.variances * np.exp(away[logs]))
+    items = replace(
+        model.items, prior=prior / prior.sum(), tables=tuple(one / one.sum(axis=1, keepdims=True) for one in tables)
+    )
+    return replace(model, items=items, moments=moments)
+
+
+@pytest.mark.parametrize("covariance", ["diagonal", "spherical", "tied"])
+def test_the_information_is_minus_the_second_derivatives(covariance: str, table: pd.DataFrame) -> None:
+    units = table.assign(b=table["b"] * 100, c=table["c"] / 100)
+    model = fgrn.LatentClassModel(2, continuous=NAMES, covariance=covariance, n_init=1, random_state=0).fit(units)
+    profiles, rows = model._profiles(), model._profile_rows(None, None)
+    places = _Places(2, profiles.items.sizes, 3)
+    sums = _sums(profiles, rows, places)
+    basis, _ = _free_directions(profiles, sums, places)
+    exact = basis.T @ sums.information @ basis
+
+    def objective(away: np.ndarray) -> float:
+        other = moved(profiles, places, basis @ away)
+        smoothing = other.items.smoothing * sum(np.log(one).sum() for one in other.items.tables)
+        return float((rows.weights * other.posterior(rows)[1]).sum() + smoothing)
+
+    free, step = basis.shape[1], 2e-3
+    scale = step / np.sqrt(np.diag(exact) / len(table))  # of each parameter, by how sharp the likelihood is in it
+    for i in range(free):
+        j = (i + 3) % free
+        one, other = scale[i] * np.eye(free)[i], scale[j] * np.eye(free)[j]
+        corners = [objective(a * one + b * other) * a * b for a in (1, -1) for b in (1, -1)]
+        found = -sum(corners) / (4 * scale[i] * scale[j])
+        assert found == pytest.approx(exact[i, j], abs=1e-4 * np.sqrt(exact[i, i] * exact[j, j]))
+
+
+def test_the_report_has_means_and_variances_with_standard_errors(model: Any, table: pd.DataFrame) -> None:
+    report = model.report()
+    assert report.log_likelihood == pytest.approx(model.score_samples(table).sum())
+    assert report.criteria["BIC"] == pytest.approx(model.bic(table))
+    text = str(report)
+    assert "Means and variances (s.e.)" in text
+    assert "smokes" in text
+    frame = report.frames["estimates"]
+    means = frame[(frame["what"] == "mean") & (frame["item"] == "a")]
+    np.testing.assert_allclose(means["estimate"], model.means_[:, 0])
+    sizes = model.predict_proba(table).T @ table["a"].notna()
+    plain = np.sqrt(model.variances_[:, 0] / sizes)  # if the classes were known
+    ratio = means["standard_error"].to_numpy() / plain
+    assert (ratio > 1).all()
+    assert (ratio < 2).all()
+    for kind in ("robust", "outer"):
+        other = model.standard_errors(kind=kind).of("mean", "a")
+        np.testing.assert_allclose([one.error for one in other], means["standard_error"], rtol=0.3)
+    assert report._repr_html_().startswith("<table>")
+    assert not any(isinstance(v, float) and np.isnan(v) for one in report.as_dict()["estimates"] for v in one.values())
+
+
+def test_a_report_tells_of_variances_at_their_limit() -> None:
+    rng = np.random.default_rng(3)
+    table = {"x": np.concatenate([np.full(30, 5.0), rng.normal(size=70)])}
+    with pytest.warns(fgrn.FgrnWarning, match="at its limit"):
+        model = fgrn.LatentClassModel(2, continuous=["x"], random_state=0).fit(table)
+    report = model.report()
+    assert any("at the limit" in one for one in report.warnings)
+    fixed = [one for one in report.errors.of("variance") if one.boundary]
+    assert len(fixed) == 1
+    assert fixed[0].error == 0
+
+
+# Sequences
+
+
+@pytest.fixture(scope="module")
+def log() -> pd.DataFrame:
+    """Six machines whose temperature and noise depend on a state that moves on; some values are missing."""
+    rng = np.random.default_rng(1)
+    parts = []
+    for number in range(6):
+        state = np.cumsum(rng.random(60) < 0.08) % 2
+        heat, noise = 20 + 15 * state + 3 * rng.normal(size=60), state + 0.5 * rng.normal(size=60)
+        alarm = np.where(rng.random(60) < np.where(state, 0.6, 0.1), "on", "off")
+        parts.append(pd.DataFrame({"machine": number, "hour": range(60), "heat": heat, "noise": noise, "alarm": alarm}))
+    table = pd.concat(parts, ignore_index=True)
+    table.loc[rng.random(len(table)) < 0.1, "heat"] = np.nan
+    return table
+
+
+@pytest.fixture(scope="module")
+def chain(log: pd.DataFrame) -> fgrn.HiddenMarkovModel:
+    start = {"heat": [20, 40]}
+    model = fgrn.HiddenMarkovModel(["cool", "hot"], continuous="auto", tables=start, n_init=1, random_state=0)
+    return model.fit(log.sample(frac=1, random_state=0), sequence="machine", time="hour")
+
+
+def test_sequences_of_numbers_are_those_of_hmmlearn(log: pd.DataFrame) -> None:
+    hmm = pytest.importorskip("hmmlearn.hmm")
+    numbers = log[["machine", "hour", "noise"]].assign(heat=log["heat"].fillna(20.0))
+    settings: dict[str, Any] = {"smoothing": 0, "tol": 1e-12, "n_init": 1, "random_state": 0}
+    model = fgrn.HiddenMarkovModel(2, continuous="auto", **settings)
+    model.fit(numbers, sequence="machine", time="hour")
+    peer = hmm.GaussianHMM(2, init_params="", covars_prior=0, covars_weight=0, means_weight=0, min_covar=0, n_iter=20)
+    peer.startprob_, peer.transmat_ = model.initial_, model.transitions_
+    peer.means_, peer.covars_ = model.means_, model.variances_
+    values, lengths = numbers[["noise", "heat"]].to_numpy(), [60] * 6
+    assert model.score_samples(numbers).sum() == pytest.approx(peer.score(values, lengths), abs=1e-6)
+    np.testing.assert_allclose(model.predict_proba(numbers), peer.predict_proba(values, lengths), atol=1e-9)
+    assert (model.predict(numbers) == peer.predict(values, lengths)).all()
+    peer.fit(values, lengths)
+    assert peer.score(values, lengths) == pytest.approx(model.score_samples(numbers).sum(), abs=1e-6)
+
+
+def test_a_chain_of_rows_by_themselves_is_a_mixture(log: pd.DataFrame) -> None:
+    numbers = log[["heat", "noise"]].to_numpy()
+    start = ((20.0, 0.0), (30.0, 1.0))
+    leaves = GaussianLeaves.of("S", 2, ("heat", "noise"), "diagonal", numbers, np.ones(len(log)), start)
+    tables = {"alarm": [[0.5, 0.5], [0.2, 0.8]], "S": [0.5, 0.5]}
+    states = {"alarm": ["off", "on"]}
+    columns = {name: log[name].tolist() for name in ("alarm", "heat", "noise")}
+    chain = fgrn.hmm(states, 2, tables=tables, leaves=leaves)
+    mixture = fgrn.lvm(states, 2, tables={"alarm": tables["alarm"]}, prior=[0.5, 0.5], leaves=leaves)
+    chain.learn({**columns, "sequence": list(range(len(log)))}, epochs=3)
+    mixture.learn(columns, epochs=3)
+    np.testing.assert_allclose(chain.moments.means, mixture.moments.means, rtol=1e-9)
+    np.testing.assert_allclose(chain.moments.variances, mixture.moments.variances, rtol=1e-9)
+    np.testing.assert_allclose(chain.table("alarm"), mixture.table("alarm"), rtol=1e-9)
+    np.testing.assert_allclose(chain.prior("S"), mixture.prior("S"), rtol=1e-9)
+
+
+def test_states_keep_the_meaning_of_the_means_they_start_from(chain: Any) -> None:
+    assert chain.states_.tolist() == ["cool", "hot"]
+    place = chain.continuous_.index("heat")
+    assert chain.means_[0, place] == pytest.approx(20, abs=1)
+    assert chain.means_[1, place] == pytest.approx(35, abs=1)
+
+
+def test_forecasts_of_numbers_are_means_over_the_states(chain: Any, log: pd.DataFrame) -> None:
+    found = chain.forecast(log, steps=3)
+    expected, spread = found.numbers["heat"]
+    place = chain.continuous_.index("heat")
+    np.testing.assert_allclose(expected, found.states @ chain.means_[:, place])
+    second = found.states @ (chain.variances_[:, place] + chain.means_[:, place] ** 2)
+    np.testing.assert_allclose(spread**2, second - expected**2)
+    assert "sd(heat)" in found.to_frame()
+    assert "sd" in str(found)
+
+
+def test_missing_numbers_of_sequences_are_expected_given_all_rows(chain: Any, log: pd.DataFrame) -> None:
+    gone = log["heat"].isna().to_numpy()
+    done = chain.complete(log)
+    expected = chain.predict_proba(log) @ chain.means_[:, chain.continuous_.index("heat")]
+    np.testing.assert_allclose(done["heat"][gone], expected[gone])
+    assert (done["heat"][~gone] == log["heat"][~gone]).all()
+
+
+def test_a_chain_with_numbers_is_saved_and_drawn_from(chain: Any, log: pd.DataFrame, tmp_path: Path) -> None:
+    chain.save(tmp_path / "c.fgrn")
+    again = fgrn.load(tmp_path / "c.fgrn")
+    assert (again.score_samples(log) == chain.score_samples(log)).all()
+    rows, states = chain.sample(2000)
+    hot = rows["heat"][states == "hot"]
+    assert hot.mean() == pytest.approx(chain.means_[1, chain.continuous_.index("heat")], abs=1)
+
+
+def test_steps_that_were_inserted_do_not_count_in_the_criterion(log: pd.DataFrame) -> None:
+    some = log[(log["hour"] % 5 != 3) & (log["machine"] < 2)]
+    model = fgrn.HiddenMarkovModel("auto", max_hidden=2, n_init=1, n_epochs=2, tol=0, random_state=0)
+    model.fit(some[["machine", "hour", "alarm"]], sequence="machine", time="hour")
+    assert model.selection_.best.bic == pytest.approx(model.bic(some[["machine", "hour", "alarm"]]))
+
+
+def test_sequences_come_from_files_too_and_continue_from_checkpoints(log: pd.DataFrame, tmp_path: Path) -> None:
+    some = log[log["machine"] < 2]
+    some.to_csv(tmp_path / "log.csv", index=False)
+    settings: dict[str, Any] = {"continuous": ["heat"], "n_init": 1, "tol": 0, "random_state": 0, "engine": "cpu"}
+    table = fgrn.HiddenMarkovModel(2, n_epochs=4, **settings).fit(some, sequence="machine", time="hour")
+    place = tmp_path / "run.ckpt"
+    model = fgrn.HiddenMarkovModel(2, n_epochs=2, checkpoint=place, **settings)
+    model.fit(tmp_path / "log.csv", sequence="machine", time="hour")
+    model.set_params(n_epochs=4, checkpoint=fgrn.Checkpoint(place, resume=True))
+    model.fit(fgrn.Stream(tmp_path / "log.csv", rows=50), sequence="machine", time="hour")
+    np.testing.assert_allclose(model.means_, table.means_, rtol=1e-9)
+    np.testing.assert_allclose(model.transitions_, table.transitions_, rtol=1e-9)
+
+
+def test_a_page_of_numbers_is_refused(model: Any) -> None:
+    with pytest.raises(fgrn.FgrnError, match="continuous columns"):
+        fgrn.explore(model)

@@ -1,0 +1,222 @@
+"""Dynamic networks against the unrolled Bayesian network, and hidden Markov models."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fgrn
+from fgrn import DynamicBayesianNetwork, EvidenceError, FgrnError, ImpossibleEvidence, WiringError
+
+STRUCTURES: dict[str, Any] = {
+    "chain of one": ({"h": 3, "y": 2}, {"y": ["h"]}, {"h": ["h"]}),
+    "observed inputs": ({"u": 2, "h": 2, "y": 2}, {"h": ["u"], "y": ["h"]}, {"h": ["h"]}),
+    "output of two slices": ({"h": 2, "y": 3}, {"y": ["h"]}, {"h": ["h"], "y": ["h", "y"]}),
+    "factorial": ({"a": 2, "b": 3, "y": 2}, {"y": ["a", "b"]}, {"a": ["a"], "b": ["b"]}),
+    "coupled": ({"a": 2, "b": 2, "y": 2}, {"b": ["a"], "y": ["b"]}, {"a": ["a", "b"], "b": ["b"]}),
+    "second order": ({"h": 2, "y": 2}, {"y": ["h"]}, {"h": ["h", ("h", 2)]}),
+    "gap": ({"h": 2, "y": 2}, {"y": ["h"]}, [("h", "h", 3), ("y", "y")]),
+}
+LENGTH = 4
+
+
+def network(kind: str, seed: int = 0) -> DynamicBayesianNetwork:
+    sizes, arcs, links = STRUCTURES[kind]
+    draw = np.random.default_rng(seed)
+    empty = DynamicBayesianNetwork(sizes, arcs, links)
+    tables, initial = {}, {}
+    for name in sizes:
+        lags = empty._structure.lags(name)
+
+        def drawn(time: int | None, name: str = name) -> np.ndarray:
+            shape = empty.table(name, time).shape
+            table = draw.dirichlet(np.ones(shape[-1]), shape[:-1])
+            table *= draw.random(shape) < 0.9
+            table[..., 0] += 0.01
+            return np.asarray(table / table.sum(axis=-1, keepdims=True))
+
+        tables[name] = drawn(None)
+        if lags:
+            starts = [drawn(time) for time in [0, *lags[:-1]]]
+            initial[name] = starts[0] if len(lags) == 1 else starts
+    return DynamicBayesianNetwork(sizes, arcs, links, tables, initial)
+
+
+def sequences(net: DynamicBayesianNetwork, count: int = 3, seed: int = 1) -> dict[str, Any]:
+    """Sequences with missing values, and the first variable unknown."""
+    rows = net.sample(LENGTH, count, seed)
+    draw = np.random.default_rng(seed)
+    hidden = next(name for name in net.names if name in "ha")
+    found: dict[str, Any] = {"sequence": rows["sequence"]}
+    for name in net.names:
+        if name != hidden:
+            found[name] = [None if draw.random() < 0.25 else value for value in rows[name].tolist()]
+    return found
+
+
+def unrolled_rows(data: dict[str, Any], upto: int = LENGTH) -> dict[str, list[Any]]:
+    """The same as one row for each sequence."""
+    columns = {name: np.reshape(np.array(column, dtype=object), (-1, LENGTH)) for name, column in data.items()}
+    return {
+        f"{name}[{time}]": column[:, time].tolist()
+        for name, column in columns.items()
+        for time in range(upto)
+        if name != "sequence"
+    }
+
+
+every_kind = pytest.mark.parametrize("kind", STRUCTURES)
+
+
+@every_kind
+def test_smoothing_filtering_and_prediction_are_those_of_the_unrolled_network(kind: str) -> None:
+    net = network(kind)
+    data = sequences(net)
+    whole = net.unrolled(LENGTH)
+    seen = whole.propagate(unrolled_rows(data))
+    smooth, filtered = net.smooth(data), net.filter(data)
+    for time in range(LENGTH):
+        upto = net.unrolled(time + 1).propagate(unrolled_rows(data, time + 1))
+        for name in net.names:
+            np.testing.assert_allclose(smooth.marginal(name)[time::LENGTH], seen.marginal(f"{name}[{time}]"), atol=1e-9)
+            np.testing.assert_allclose(
+                filtered.marginal(name)[time::LENGTH], upto.marginal(f"{name}[{time}]"), atol=1e-9
+            )
+    totals = smooth.log_likelihood.reshape(-1, LENGTH).sum(axis=1)
+    np.testing.assert_allclose(totals, seen.log_likelihood, atol=1e-9)
+    np.testing.assert_allclose(net.log_likelihood(data), filtered.log_likelihood)
+    ahead = net.predict(data, steps=2)
+    later = net.unrolled(LENGTH + 2).propagate(unrolled_rows(data))
+    new, first = net.predict(steps=3), net.unrolled(3).propagate(None)
+    for name in net.names:
+        for step in range(2):
+            np.testing.assert_allclose(
+                ahead.marginal(name)[step::2], later.marginal(f"{name}[{LENGTH + step}]"), atol=1e-9
+            )
+        for step in range(3):
+            np.testing.assert_allclose(new.marginal(name)[[step]], first.marginal(f"{name}[{step}]"), atol=1e-9)
+
+
+@every_kind
+def test_the_most_probable_path_is_that_of_the_unrolled_network(kind: str) -> None:
+    net = network(kind, seed=3)
+    data = sequences(net, seed=2)
+    found = net.most_probable(data)
+    whole = net.unrolled(LENGTH)
+    best = whole.most_probable(unrolled_rows(data))
+    np.testing.assert_allclose(found.log_probability, best.log_probability, atol=1e-9)
+    complete: Any = {name: column.tolist() for name, column in found.labels.items()}
+    rows = unrolled_rows({"sequence": data["sequence"], **complete})
+    np.testing.assert_allclose(whole.propagate(rows).log_likelihood, found.log_probability, atol=1e-9)
+
+
+@every_kind
+def test_learning_is_that_of_the_unrolled_network(kind: str) -> None:
+    net = network(kind, seed=5)
+    data = sequences(net, count=8)
+    whole = net.unrolled(LENGTH)
+    theirs = whole.learn(unrolled_rows(data), epochs=3)
+    ours = net.learn(data, epochs=3)
+    np.testing.assert_allclose(ours.log_likelihood, theirs.log_likelihood, atol=1e-8)
+    assert (np.diff(ours.log_likelihood) >= -1e-9).all()
+    for name in net.names:
+        for time in (0, 1, LENGTH - 1):
+            np.testing.assert_allclose(
+                net.table(name, time).reshape(-1, net.variable(name).cardinality), whole.table(f"{name}[{time}]"),
+                atol=1e-8,
+            )  # fmt: skip
+
+
+def test_sequences_of_different_lengths_and_weights() -> None:
+    net = network("coupled")
+    rows = net.sample(5, 2, seed=4)
+    keep = np.r_[0:5, 5:7]
+    data = {name: column[keep].tolist() for name, column in rows.items() if name != "a"}
+    alone = [{name: column[part] for name, column in data.items()} for part in (slice(0, 5), slice(5, 7))]
+    whole = net.smooth(data).marginal("a")
+    np.testing.assert_allclose(whole, np.concatenate([net.smooth(one).marginal("a") for one in alone]))
+    assert net.predict(data, 2).sequence.tolist() == [0, 0, 1, 1]
+    twice = {name: [*alone[0][name], *alone[1][name], *alone[1][name]] for name in data}
+    twice["sequence"] = [0] * 5 + [1] * 2 + [2] * 2
+    other = net.copy()
+    net.learn(data, epochs=2, weights=[1] * 5 + [2] * 2)
+    other.learn(twice, epochs=2)
+    np.testing.assert_allclose(net.table("a"), other.table("a"))
+    with pytest.raises(EvidenceError, match="one weight"):
+        net.learn(data, weights=range(1, 8))
+
+
+def test_a_hidden_markov_model_is_a_special_case() -> None:
+    draw = np.random.default_rng(0)
+    chain = fgrn.hmm({"y": 3, "z": 2}, hidden=2)
+    rows = {"y": draw.integers(0, 3, 60).tolist(), "z": draw.integers(0, 2, 60).tolist()}
+    rows["y"][7] = None
+    ids = np.repeat([0, 1, 2], 20)
+    chain.learn({**rows, "sequence": ids}, epochs=1)
+    source, output = chain.link[1], chain.link[0]
+    net = DynamicBayesianNetwork(
+        {source: 2, "y": 3, "z": 2},
+        {"y": [source], "z": [source]},
+        {source: [source]},
+        {source: chain.table(output), "y": chain.table("y"), "z": chain.table("z")},
+        {source: chain.prior(source)},
+    )
+    data = {**rows, "sequence": ids}
+    np.testing.assert_allclose(net.smooth(data).marginal(source), chain.posterior(data, source), atol=1e-10)
+    np.testing.assert_allclose(net.log_likelihood(data), chain.propagate(data).log_likelihood, atol=1e-10)
+    theirs, ours = chain.learn(data, epochs=6), net.learn(data, epochs=6)
+    np.testing.assert_allclose(ours.log_likelihood, theirs.log_likelihood, atol=1e-8)
+    np.testing.assert_allclose(net.table(source), chain.table(output), atol=1e-8)
+
+
+def test_a_start_is_drawn_and_learning_finds_the_truth() -> None:
+    rows = network("factorial", seed=2).sample(15, 60, seed=3)
+    sizes, arcs, links = STRUCTURES["factorial"]
+    net = DynamicBayesianNetwork(sizes, arcs, links)
+    history = net.learn(rows, epochs=2, smoothing=0.5)
+    assert history.log_likelihood[-1] > history.log_likelihood[0]
+    np.testing.assert_allclose(net.table("a"), network("factorial", seed=2).table("a"), atol=0.1)
+    assert net.free_parameters == (1 + 2) + (2 + 6) + 6
+    assert pickle.loads(pickle.dumps(net)) == net
+    frame = net.smooth(rows).to_frame()
+    assert list(frame.columns[:4]) == ["sequence", "step", "a", "P(a)"]
+
+
+@every_kind
+def test_a_dynamic_network_is_saved(kind: str, tmp_path: Path) -> None:
+    net = network(kind)
+    net.learn(sequences(net), epochs=1)
+    net.save(tmp_path / "n.fgrn")
+    again = fgrn.load(tmp_path / "n.fgrn")
+    assert again == net
+    data = sequences(net)
+    np.testing.assert_array_equal(again.smooth(data).marginal("y"), net.smooth(data).marginal("y"))
+
+
+def test_what_is_no_dynamic_network_is_said() -> None:
+    with pytest.raises(WiringError, match="No variable depends"):
+        DynamicBayesianNetwork({"a": 2})
+    with pytest.raises(FgrnError, match="'c'"):
+        DynamicBayesianNetwork({"a": 2}, links={"a": ["c"]})
+    with pytest.raises(WiringError, match="from 1 on"):
+        DynamicBayesianNetwork({"a": 2}, links={"a": [("a", 0)]})
+    with pytest.raises(WiringError, match="twice"):
+        DynamicBayesianNetwork({"a": 2}, links=[("a", "a"), ("a", "a", 1)])
+    with pytest.raises(FgrnError, match="shape"):
+        DynamicBayesianNetwork({"a": 2}, links={"a": ["a"]}, tables={"a": [[1, 0]]})
+    with pytest.raises(FgrnError, match="2 initial tables"):
+        DynamicBayesianNetwork({"a": 2}, links={"a": ["a", ("a", 2)]}, initial={"a": [[1, 0]]})
+    with pytest.raises(WiringError, match=r"unrolled\(length\)"):
+        DynamicBayesianNetwork({f"v{n}": 4 for n in range(6)}, links={f"v{n}": [f"v{n}"] for n in range(6)})
+    net = DynamicBayesianNetwork({"a": 2}, links={"a": ["a"]}, tables={"a": [[1, 0], [0, 1]]})
+    with pytest.raises(ImpossibleEvidence) as caught:
+        net.smooth({"a": [0, 0, 1]})
+    assert list(caught.value.rows) == [2]
+    with pytest.raises(ImpossibleEvidence):
+        net.most_probable({"a": [0, 1, 1]})
+    with pytest.raises(EvidenceError, match="no variable of a slice"):
+        net.filter({"b": [0, 1]})
