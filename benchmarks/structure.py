@@ -1,7 +1,8 @@
 """Structure search and pruned questions beside pyAgrum and pgmpy: `python -m benchmarks.structure [part ...]`.
 
 Parts: reached (the score of each program on samples of networks), columns (30 columns x 10,000 rows), wide (200 columns
-x 100,000 rows), questions (one variable of andes). Times are CPU seconds of all threads, the least of a few runs.
+x 100,000 rows), questions (one variable of andes), shapes (random networks in the shape of barley and others, a tenth
+of their variables known). Times are CPU seconds of all threads, the least of a few runs.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 import fgrn
 
 from .networks import FOLDER
+from .shapes import shaped
 
 
 def cpu_seconds(work: Callable[[], Any], repeats: int = 3) -> float:
@@ -163,7 +165,55 @@ def questions() -> None:
     )
 
 
-PARTS = {"reached": reached, "columns": columns, "wide": wide, "questions": questions}
+def shapes() -> None:
+    """Random networks in the shape of known ones, 10 % known: one variable, and all, each asked anew."""
+    for name in ("barley", "pathfinder", "pigs", "link"):
+        one_shape(name)
+
+
+def one_shape(name: str) -> None:
+    """Ask one network, and pyAgrum."""
+    import tempfile
+
+    import pyagrum as gum
+
+    model = shaped(name)
+    with tempfile.NamedTemporaryFile(suffix=".bif") as file:
+        fgrn.write(model, file.name)
+        theirs = gum.loadBN(file.name)
+    draw, drawn = np.random.default_rng(0), model.sample(100, seed=1)
+    some = [str(key) for key in draw.choice(model.names, len(model.names) // 10, replace=False)]
+    known = {key: drawn[key][0] for key in some}
+    target = [key for key in model.names if key not in known][len(model.names) // 2]
+
+    def other(names: list[str]) -> dict[str, np.ndarray]:
+        engine = gum.LazyPropagation(theirs)
+        engine.setEvidence({key: str(value) for key, value in known.items()})
+        for key in names:
+            engine.addTarget(key)
+        engine.makeInference()
+        return {key: engine.posterior(key).toarray() for key in names}
+
+    def anew(ask: Callable[[], Any]) -> Any:
+        model._questions.clear()
+        return ask()
+
+    seen = model.propagate(known)
+    for key, belief in other(list(model.names)).items():  # the file has rounded numbers
+        np.testing.assert_allclose(seen.marginal(key)[0], belief, atol=1e-6)
+    one = cpu_seconds(lambda: anew(lambda: model.posterior(known, target)))
+    every = cpu_seconds(lambda: anew(lambda: model.propagate(known)))
+    many = cpu_seconds(lambda: anew(lambda: model.posterior({key: drawn[key] for key in some}, target)), 1)
+    print(
+        f"in the shape of {name}, 10 % known: one variable {one * 1e3:.1f} ms (pyAgrum "
+        f"{cpu_seconds(lambda: other([target])) * 1e3:.1f}), all {every * 1e3:.1f} ms (pyAgrum "
+        f"{cpu_seconds(lambda: other(list(model.names))) * 1e3:.1f}), one variable of 100 rows "
+        f"{many / one:.1f} times one row",
+        flush=True,
+    )
+
+
+PARTS = {"reached": reached, "columns": columns, "wide": wide, "questions": questions, "shapes": shapes}
 
 if __name__ == "__main__":
     for part in sys.argv[1:] or PARTS:

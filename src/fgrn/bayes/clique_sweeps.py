@@ -131,9 +131,15 @@ class CliqueSweep:
     def _scaled(self, table: np.ndarray) -> np.ndarray:
         """A table with a largest number of one in each row; the logarithm of what it was is added to `logs`."""
         largest = largest_in_rows(table)
-        with np.errstate(divide="ignore"):
-            self.logs = self.logs + np.log(largest.reshape(len(largest)))
-        return table / np.where(largest > 0, largest, 1)
+        flat = largest.reshape(len(largest))
+        if flat.all():
+            self.logs = self.logs + np.log(flat)
+        else:
+            with np.errstate(divide="ignore"):
+                self.logs = self.logs + np.log(flat)
+            largest = np.where(largest > 0, largest, 1)
+        found: np.ndarray = table / largest
+        return found
 
 
 def largest_in_rows(table: np.ndarray) -> np.ndarray:

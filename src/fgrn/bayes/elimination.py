@@ -36,6 +36,8 @@ class PrunedModel:
         weighted: variables with a weight for each state.
         parts: the tables.
         tree: the cliques of what is not known in them.
+        apart: tables of the evidence and its ancestors that known states separate from the question: they decide
+            only how probable the evidence is.
     """
 
     variables: Mapping[str, Variable]
@@ -43,6 +45,7 @@ class PrunedModel:
     weighted: frozenset[str]
     parts: tuple[ScopedTable, ...]
     tree: JunctionTree
+    apart: tuple[ScopedTable, ...] = ()
 
     @classmethod
     def of(

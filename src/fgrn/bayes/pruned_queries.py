@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -107,9 +108,7 @@ class PrunedQueries:
         tables = {**self._arrays_of(near.parts), **changed}
         shares, logs = near.joint(model.index, tables, evidence, target)
         logs = logs + evidence.log_scale + _taken_out(near.parts)
-        inside = {part.name for part in near.parts}
-        alive = alive_tables(self._parts, {*target, *known, *weighted})
-        apart = [part for part in alive if part.name not in inside]
+        apart = near.apart
         others = {**self._arrays_of(apart), **changed}
         if apart and (likelihood or weighted or not all(others[part.name].all() for part in apart)):
             rest = self._question("apart", target, known, weighted, lambda: (apart, ()))
@@ -119,12 +118,16 @@ class PrunedQueries:
         return shares, logs
 
     def _near(self, target: tuple[str, ...], known: frozenset[str], weighted: frozenset[str]) -> PrunedModel:
-        """The tables that the distribution of a target depends on."""
-
-        def tables() -> tuple[Sequence[ScopedTable], Sequence[str]]:
-            return joined_tables(target, known, alive_tables(self._parts, {*target, *known, *weighted})), target
-
-        return self._question("near", target, known, weighted, tables)
+        """The tables that the distribution of a target depends on, and those that are apart from it."""
+        key = ("near", target, known, weighted, self.memory_limit)
+        if key not in self._questions:
+            alive = alive_tables(self._parts, {*target, *known, *weighted})
+            near = joined_tables(target, known, alive)
+            names = {part.name for part in near}
+            found = self._question("near", target, known, weighted, lambda: (near, target))
+            apart = tuple(part for part in alive if part.name not in names)
+            self._questions[key] = replace(found, apart=apart)
+        return self._questions[key]
 
     def _question(
         self, kind: str, target: tuple[str, ...], known: frozenset[str], weighted: frozenset[str], tables: Any

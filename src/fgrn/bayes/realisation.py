@@ -86,6 +86,7 @@ def tree_of(
             remedies=(
                 Remedy("approximate", method="loopy"),
                 "ask for one variable (`posterior`), for which less has to be joined",
+                "draw samples (`sampled_posterior`), which have standard errors",
                 *(["set the `memory_limit` of the model, in bytes"] if needed > limit else []),
             ),
         )
