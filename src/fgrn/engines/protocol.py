@@ -70,7 +70,7 @@ class Vector(Protocol):
     def updated(
         self, parameters: Any, before: Any, smoothing: np.ndarray | None, learnt: np.ndarray, least: float
     ) -> Self:
-        """Parameters from these counts and smoothing, as `fgrn.flow.parameters.updated` makes them.
+        """Parameters from these counts and smoothing, as `fgrn.flow.mstep.updated` makes them.
 
         A line whose total is below `least` has no counts.
         """

@@ -26,7 +26,8 @@ from .counts import Counts
 from .esteps import EStep, ESteps, Explained
 from .history import History, training_record
 from .minibatch import one_pass
-from .parameters import Parameters, Smoothing, Specification, named_lines, random_start, uncounted, unmoved, updated
+from .mstep import Smoothing, named_lines, uncounted, unmoved, updated
+from .parameters import Parameters, Specification, random_start
 from .rule import Rule
 
 __all__ = ["EStep", "ESteps", "Explained", "History", "Keeper", "Outcome", "Rule", "Start", "Watcher", "learn",

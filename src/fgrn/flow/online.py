@@ -29,7 +29,7 @@ from ..core.exceptions import LearningError
 from ..plan.plan import Layout, Plan
 from .counts import CountingMethod, Counts, decayed
 from .esteps import EStep
-from .parameters import Smoothing
+from .mstep import Smoothing
 
 POWER = 0.6
 """How fast old counts are forgotten, unless said otherwise."""

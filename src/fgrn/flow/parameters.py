@@ -1,35 +1,25 @@
-"""Tables and priors updated from expected counts (the M-step): smoothing, frozen, tied and constrained tables.
+"""Parameters of a network as one vector: which of them are learnt and how, and random starts.
 
 `Parameters` is a read-only vector in the plan's layout, followed by the parameters of continuous columns if there are
-any (see `gaussian_leaves`); an update returns a new one. Counts are such vectors as well, with moments at their end.
+any (see `gaussian_leaves`); an update (see `mstep`) returns a new one. Counts are such vectors as well, with moments at their end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeGuard, cast
+from typing import TypeGuard
 
 import numpy as np
 
-from ..core import settings
 from ..core.arrays import ReadOnlyArrays, frozen
-from ..core.exceptions import LearningError, unknown_name
+from ..core.exceptions import unknown_name
 from ..engines import Vector, in_order
 from ..plan.plan import Layout
 from .constraints import Constraints
 from .gaussian_leaves import GaussianLeaves
 from .table_forms import TableForm
-
-ROUNDING = 1e-7
-"""Probabilities that differ by no more may be the same: accelerated EM multiplies what rounding has changed."""
-
-MOST_COUNT = 1e100
-"""A larger smoothing count would leave nothing of the data, and overflow when it is summed."""
-
-LEAST_COUNT = float(np.finfo(np.float64).tiny)
-"""A smaller total is none: of what is below the normal numbers an engine may have lost any part."""
 
 MANY_CELLS = 2**22
 """From so many cells on, random starts are drawn on several threads."""
@@ -235,175 +225,6 @@ def random_start(spec: Specification, parameters: Parameters, seed: int, start: 
         tables_and_priors = values[: layout.size]
         tables_and_priors[...] = spec.constraints.met(layout, tables_and_priors, tables_and_priors)
     return Parameters(values, parameters.undrawn_tables - set(tables), parameters.undrawn_priors - set(priors))
-
-
-@dataclass(frozen=True, eq=False)
-class Smoothing:
-    """Dirichlet counts added to every cell, in the plan's layout; None if there are none."""
-
-    cells: np.ndarray | None
-
-    @classmethod
-    def of(cls, spec: Specification, smoothing: float | Mapping[str, Any]) -> Smoothing:
-        """Make it from one number for all tables, or from numbers by name; a prior is smoothed only if it is named.
-
-        In place of a number there may be an array, with a count for each cell, or one that is broadcast to the cells.
-        """
-        layout = spec.layout
-        named = settings.by_name(smoothing) if isinstance(smoothing, Mapping) else {}
-        every = 0.0 if isinstance(smoothing, Mapping) else smoothing
-        for name, value in [("smoothing", every), *named.items()]:
-            numbers = isinstance(value, (int, float, np.number, np.ndarray)) and not isinstance(value, bool)
-            if not numbers or not ((np.asarray(value) >= 0) & (np.asarray(value) <= MOST_COUNT)).all():
-                raise LearningError(
-                    f"The 'smoothing' must be a count per cell, from 0 to {MOST_COUNT:g}. Got {name!s}={value!r}."
-                )
-        tables: list[Any] = [every] * len(layout.table_names)
-        priors: list[Any] = [0.0] * len(layout.prior_names)
-        given: dict[int, Any] = {}
-        for name, value in named.items():
-            is_prior = name in layout.prior_names
-            number = layout.prior_number(name) if is_prior else layout.table_number(name)
-            shape = (layout.prior_sizes[number],) if is_prior else layout.table_shapes[number]
-            _check_cells(name, value, shape)
-            if not is_prior and not np.array_equal(given.setdefault(number, value), value):
-                raise LearningError(
-                    f"The 'smoothing' of {name!r} differs from that of a block it shares its table with."
-                )
-            (priors if is_prior else tables)[number] = value
-        if not any(map(np.any, tables)) and not any(map(np.any, priors)):
-            return cls(None)
-        moving = spec.supported if spec.constraints is None else spec.supported & spec.constraints.is_free
-        return cls(layout.spread(tables, priors) * moving)
-
-    def log_prior(self, spec: Specification, values: np.ndarray) -> float:
-        """Return the log prior of the parameters: the sum over learnt cells of count * log(probability)."""
-        if self.cells is None:
-            return 0.0
-        if kept_by_engine(values):
-            return values.sum_of_logarithms(self.cells, spec.is_learnt)
-        where = spec.learnt & (self.cells > 0)
-        with np.errstate(divide="ignore"):
-            return float(self.cells[where] @ np.log(values[: spec.layout.size][where]))
-
-
-def _check_cells(name: str, counts: Any, shape: tuple[int, ...]) -> None:
-    """Refuse an array of counts that does not go with the cells of a table or prior."""
-    try:
-        np.broadcast_to(counts, shape)
-    except ValueError:
-        told = f"The 'smoothing' of {name!r} has the shape {np.shape(counts)}, and its cells {shape}."
-        raise LearningError(told, setting="smoothing", value=name) from None
-
-
-def updated(
-    spec: Specification,
-    parameters: Parameters,
-    counts: np.ndarray,
-    smoothing: Smoothing,
-    before: Parameters,
-    which: Collection[int] | None = None,
-) -> Parameters:
-    """Return new tables and priors: counts plus smoothing, each row divided by its sum.
-
-    A row without any count says nothing of its cells: it is as it was `before` learning, whatever the random start.
-    `which` limits the update to some tables, and leaves the priors alone.
-    """
-    layout = spec.layout
-    if not layout.size:
-        return parameters
-    if kept_by_engine(counts) and which is None and not spec.forms and spec.constraints is None:
-        made = counts.updated(parameters.values, before.values, smoothing.cells, spec.is_learnt, LEAST_COUNT)
-        return replace(parameters, values=cast(np.ndarray, made))
-    parameters, before = parameters.handed_over(), before.handed_over()
-    if spec.leaves is not None:
-        end = layout.size
-        now, then = (replace(one, values=one.values[:end]) for one in (parameters, before))
-        tables = updated(replace(spec, leaves=None), now, counts[:end], smoothing, then, which)
-        moved = spec.leaves.updated(counts[end:], parameters.values[end:])
-        return replace(tables, values=np.concatenate([tables.values, moved]))
-    cells, totals = _cells_and_totals(spec, np.asarray(counts), smoothing)
-    if not totals.max() < np.inf:  # NaN is not less either
-        raise LearningError("The expected counts are not finite. This should not happen; please report it.")
-    total = totals[layout.line_of]
-    if spec.constraints is not None:
-        values = np.where(spec.learnt, spec.constraints.met(layout, cells, before.values), parameters.values)
-    elif which is None and spec.all_learnt and totals.min() >= LEAST_COUNT:
-        values = cells / total
-    else:
-        learnt = spec.learnt
-        if which is not None:
-            chosen = [number in which for number in range(len(spec.tables))]
-            learnt = learnt & layout.spread(chosen, [False] * len(spec.priors), np.bool_)
-        values = np.where(learnt & (total < LEAST_COUNT), before.values, parameters.values)
-        np.divide(cells, total, out=values, where=learnt & (total >= LEAST_COUNT))
-    for number, form in spec.learnt_forms:
-        if which is None or number in which:
-            table, first = (layout.table(one.values, number) for one in (parameters, before))
-            layout.table(values, number)[...] = form.updated(table, layout.table(cells, number), first)
-    return Parameters(values, parameters.undrawn_tables, parameters.undrawn_priors)
-
-
-def uncounted(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> tuple[int, ...]:
-    """Return the numbers of the lines (rows of tables, priors) that are learnt and have no counts."""
-    if not spec.layout.size:
-        return ()
-    if kept_by_engine(counts):
-        totals = counts.line_sums() + _smoothed(spec, smoothing)
-    else:
-        totals = _cells_and_totals(spec, counts[: spec.layout.size], smoothing)[1]
-    return tuple(np.flatnonzero(_has_choice(spec) & (totals < LEAST_COUNT)).tolist())
-
-
-def unmoved(spec: Specification, one: np.ndarray, other: np.ndarray, smoothing: Smoothing) -> np.ndarray:
-    """Return which lines are learnt, not smoothed, and equal in two vectors of parameters up to rounding."""
-    lines = spec.layout.lines
-    if not len(lines):
-        return np.zeros(0, dtype=bool)
-    if kept_by_engine(one):
-        moved = one.line_distances(other)
-    elif kept_by_engine(other):
-        moved = other.line_distances(one)
-    else:
-        moved = np.maximum.reduceat(np.abs(one - other)[: spec.layout.size], lines)
-    found: np.ndarray = _has_choice(spec) & (moved <= ROUNDING) & (_smoothed(spec, smoothing) == 0)
-    return found
-
-
-def _smoothed(spec: Specification, smoothing: Smoothing) -> np.ndarray | float:
-    """The counts that smoothing adds to each line."""
-    return 0.0 if smoothing.cells is None else np.add.reduceat(smoothing.cells, spec.layout.lines)
-
-
-def _has_choice(spec: Specification) -> np.ndarray:
-    """Return which lines are learnt and have more than one cell that may be positive."""
-    lines = spec.layout.lines
-    may_move = spec.supported if spec.constraints is None else spec.supported & spec.constraints.is_free
-    found: np.ndarray = spec.is_free[lines] & (np.add.reduceat(may_move, lines, dtype=np.int64) > 1)
-    return found
-
-
-def named_lines(layout: Layout, lines: Collection[int]) -> dict[str, tuple[int, ...]]:
-    """Return numbers of lines as rows by the name of their table (its tie, or first output); a prior has row 0."""
-    found: dict[str, tuple[int, ...]] = {}
-    names = [tie or group[0] for tie, group in zip(layout.ties, layout.table_names, strict=True)]
-    begin = 0
-    for name, (rows, _) in [
-        *zip(names, layout.table_shapes, strict=True),
-        *((one, (1, 0)) for one in layout.prior_names),
-    ]:
-        some = tuple(line - begin for line in lines if begin <= line < begin + rows)
-        if some:
-            found[name] = some
-        begin += rows
-    return found
-
-
-def _cells_and_totals(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> tuple[np.ndarray, np.ndarray]:
-    """Return counts plus smoothing, and the sum of each row."""
-    cells = counts if smoothing.cells is None else counts + smoothing.cells
-    cells = cells if spec.constraints is None else spec.constraints.pooled(cells)
-    return cells, np.add.reduceat(cells, spec.layout.lines)
 
 
 def _uniform(spec: Specification, number: int) -> np.ndarray:

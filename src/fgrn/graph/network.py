@@ -26,8 +26,8 @@ from ..flow.evidence import known_names
 from ..flow.leaf_estep import LeafEStep, RowEStep
 from ..flow.marginals import refuse_impossible
 from ..flow.messages import Messages, Round
+from ..flow.mstep import Smoothing
 from ..flow.online import POWER, Decayed, Online, expected, without_smoothing
-from ..flow.parameters import Smoothing
 from ..learning import checkpoints
 from ..learning.encoding import table_elsewhere
 from ..learning.execution import engine_for, merging

@@ -11,7 +11,8 @@ import numpy as np
 
 from ..core.exceptions import ImpossibleEvidence, LearningError
 from ..flow import em
-from ..flow.parameters import Parameters, Smoothing, Specification
+from ..flow.mstep import Smoothing
+from ..flow.parameters import Parameters, Specification
 from ..tables.encoded import EncodedTable, Evidence
 from .checkpoints import Journal
 from .execution import Execution, starts_at_once
