@@ -1,7 +1,8 @@
 """Parameters of a network as one vector: which of them are learnt and how, and random starts.
 
 `Parameters` is a read-only vector in the plan's layout, followed by the parameters of continuous columns if there are
-any (see `gaussian_leaves`); an update (see `mstep`) returns a new one. Counts are such vectors as well, with moments at their end.
+any (see `gaussian_leaves`); an update (see `mstep`) returns a new one. Counts are such vectors as well, with moments at
+their end.
 """
 
 from __future__ import annotations
