@@ -442,8 +442,3 @@ def test_sequences_come_from_files_too_and_continue_from_checkpoints(log: pd.Dat
     model.fit(fgrn.Stream(tmp_path / "log.csv", rows=50), sequence="machine", time="hour")
     np.testing.assert_allclose(model.means_, table.means_, rtol=1e-9)
     np.testing.assert_allclose(model.transitions_, table.transitions_, rtol=1e-9)
-
-
-def test_a_page_of_numbers_is_refused(model: Any) -> None:
-    with pytest.raises(fgrn.FgrnError, match="continuous columns"):
-        fgrn.explore(model)

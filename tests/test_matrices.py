@@ -23,7 +23,7 @@ def rows_of(count: int, columns: int, levels: int, seed: int, missing: float = 0
 
 def counted(net: fgrn.Network, data: Any, weights: Any, engine: str, **options: Any) -> tuple[Counts, str]:
     plan = net._plan()
-    evidence = net._encode(plan, data, weights)
+    evidence = net._encode_rows(plan, data, weights)
     programs = net._programs_for(plan, (), evidence)
     estep = LocalEStep(engines.get(engine), plan, programs, evidence, **{"expect": True, "merge": False, **options})
     return estep.count(net._parameters.values), estep.method.kernel

@@ -149,8 +149,6 @@ def shown_model(model: Any) -> Shown:
         if hasattr(model, "fit"):
             what += ", which is not fitted: call fit first"
         raise FgrnError(f"A page shows a BayesianNetwork, a MarkovNetwork, a Network or a fitted estimator. {what}.")
-    if found.leaves is not None:
-        raise FgrnError("A page shows variables with states, and this model has continuous columns.")
     cards = tuple(shown_variables(found))
     if found is model:
         return _check_cards(Shown("network", found, found, cards, {}))
