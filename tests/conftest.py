@@ -13,7 +13,7 @@ from pages import interpreter, page, tab, tabs  # noqa: F401
 from fgrn.engines.cpu import Cpu
 
 slow_is_fine = [HealthCheck.too_slow, HealthCheck.data_too_large]
-settings.register_profile("default", deadline=None, max_examples=60, suppress_health_check=slow_is_fine)
+settings.register_profile("default", deadline=None, max_examples=40, suppress_health_check=slow_is_fine)
 settings.register_profile("wheel", deadline=None, max_examples=10, suppress_health_check=slow_is_fine)
 settings.register_profile("thorough", deadline=None, max_examples=1500, suppress_health_check=slow_is_fine)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .basics import FAINT, LOG_TWO, ZERO, compact, kernel
+from .basics import FAINT, LOG_TWO, ZERO, kernel
 from .gathers import shift_of, star_products
 from .vectors import copied, projected, scaled, scattered, set_all
 
@@ -51,7 +51,6 @@ def star(total, known, tables, work, weights, doubtful, joint_counts):
     tables (`unpacked` adds them), and how many rows are doubtful. The likelihoods of rows of weight 1 are multiplied,
     with a logarithm now and then.
     """
-    compact()  # costs nothing up to 32 states, and up to a tenth beyond
     likelihood, product, found = 0.0, 1.0, 0
     stride, p, norms, taken, block = tables.stride, work.products, work.norms, work.taken, len(work.norms)
     entries, bounds = known.entries, known.bounds
