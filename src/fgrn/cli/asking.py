@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ import click
 import numpy as np
 
 from ..core import printing
-from ..core.exceptions import FgrnError, ImpossibleEvidence, visible
+from ..core.exceptions import FgrnError, FgrnWarning, ImpossibleEvidence, visible
 from ..core.labels import plain_number
 from ..tables import table_file
 from ..tables.missing import MISSING, is_missing_value
@@ -81,7 +82,10 @@ def _predict_sequences(estimator: Any, table: Any, output: str, proba: bool, kee
     """Write the state of each row of sequences: the path of Viterbi, and how likely each state is."""
     known = model_rows.matching(estimator, table)
     along = _along(estimator, table)
-    states, beliefs = estimator.predict(known, **along), estimator.predict_proba(known, **along)
+    states = estimator.predict(known, **along)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FgrnWarning)  # the same as before, of the same rows
+        beliefs = estimator.predict_proba(known, **along)
     if as_json:
         labels = list(map(str, estimator.states_))
         pairs = zip(states.tolist(), beliefs.tolist(), strict=True)
@@ -371,8 +375,8 @@ def _class_of(estimator: Any, text: str) -> Any:
 def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> None:
     """Show the profile of each class or cluster: values more frequent there than in the baseline, largest effect first.
 
-    The baseline is the distribution of a column over all of them, weighted by their shares. MODEL is a file
-    written by `fgrn fit`.
+    The baseline is the distribution of a column over all of them, weighted by their shares. Of continuous columns the
+    mean and the standard deviation are shown. MODEL is a file written by `fgrn fit`.
     """
     common.check_picture(picture)
     estimator = common.estimator(model)
@@ -385,7 +389,10 @@ def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> Non
         plots.save(plots.prototypes(found), picture)
         common.confirm(picture)
     if as_json:
-        common.as_json({str(state): columns for state, columns in found.items()})
+        numbers = {
+            state: {name: one._asdict() for name, one in columns.items()} for state, columns in found.numbers.items()
+        }
+        common.as_json({str(state): {**columns, **numbers.get(state, {})} for state, columns in found.items()})
         return
     for state in found:
         say(f"{visible(str(state))}  ({found.shares[state]:.1%})")
@@ -395,7 +402,10 @@ def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> Non
         names = printing.equations(pairs, None if room is None else room - BESIDE)
         told = zip(names, values, strict=True)
         shown = [[name, f"{one.probability:.1%}", f"{one.lift:.2f}"] for name, one in told]
-        say(common.aligned(["value", "here", "times the baseline"], shown, indent=2) + "\n")
+        numbers = found.told_numbers(state)
+        if shown or not numbers:
+            say(common.aligned(["value", "here", "times the baseline"], shown, indent=2))
+        say("\n".join(f"  {one}" for one in [*numbers, ""]).rstrip(" "))
 
 
 @click.command(epilog="\b\nExamples\n  fgrn draw people.fgrn -o people.svg --given age=31\n"

@@ -123,7 +123,8 @@ class Remedy:
         settings = wording.settings(self)
         if settings is None or "{}" in self.text:
             return None if settings is None else self.text.replace("{}", settings)
-        return f"{self.text} with {settings}" if settings else self.text
+        word = " " if settings.startswith("without ") else " with "
+        return f"{self.text}{word}{settings}" if settings else self.text
 
 
 class Report:

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import settings
-from ..core.exceptions import LearningError, Remedy, TableWarning, unknown_name, warn
+from ..core.exceptions import EvidenceError, LearningError, Remedy, TableWarning, unknown_name, warn
 from ..flow.em import History
 from ..flow.gaussian_leaves import GaussianLeaves
 from ..graph import structures
@@ -259,6 +259,8 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
 
     def _parted(self, X: Any, sequence: Any, time: Any) -> tuple[Any, Any, Any]:
         """The table without the columns of sequences and times, and these, each by name or by value."""
+        if isinstance(sequence, str) and sequence == time:
+            raise EvidenceError("is 'sequence' and 'time' at once.", column=sequence, remedies="name two columns")
         found = []
         named = [self.beside_[k] if one is None else one for k, one in enumerate((sequence, time))]
         for setting, given, one in zip(("sequence", "time"), (sequence, time), named, strict=True):
@@ -285,7 +287,9 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
     def _ordered(self, X: Any, sequence: Any, time: Any) -> tuple[Evidence, TimeOrder]:
         """A table to be asked about, in the order of time."""
         check_is_fitted(self)
-        features, ids, times = self._parted(X, sequence, time)
+        return self._in_order(*self._parted(X, sequence, time))
+
+    def _in_order(self, features: Any, ids: Any, times: Any) -> tuple[Evidence, TimeOrder]:
         table = self._encoded(self._coded(features), None)
         order = TimeOrder.of(table.rows, ids, times, self.step)
         return order.evidence(table), order
@@ -324,7 +328,8 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
             {name: dict(zip(levels, table[k].tolist(), strict=True)) for name, (table, levels) in tables.items()}
             for k in range(self.n_hidden_)
         ]
-        return Prototypes(self.states_.tolist(), profiles, stationary(self.transitions_, self.initial_))
+        shares = stationary(self.transitions_, self.initial_)
+        return Prototypes(self.states_.tolist(), profiles, shares, numbers=self._numbers_of_states())
 
     def predict(self, X: Any, *, sequence: Any = None, time: Any = None, method: str = "viterbi") -> np.ndarray:
         """The state of each row, in the order of the table.
@@ -439,8 +444,9 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
             sequence: as for `fit`; the column of that name, if there was one, unless given.
             time: the same.
         """
-        rows, order = self._ordered(X, sequence, time)
-        features = self._parted(X, sequence, time)[0]
+        check_is_fitted(self)
+        features, ids, times = self._parted(X, sequence, time)
+        rows, order = self._in_order(features, ids, times)
         columns, data = self._read(features, kept=True)
 
         def marginals(names: Sequence[str]) -> dict[str, np.ndarray]:
