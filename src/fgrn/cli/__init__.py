@@ -22,7 +22,7 @@ COMMANDS = {
     "predict": "asking",
     "complete": "asking",
     "explain": "asking",
-    "prototypes": "asking",
+    "prototypes": "reporting",
     "report": "reporting",
     "draw": "asking",
     "explore": "explore",

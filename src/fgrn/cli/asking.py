@@ -1,4 +1,4 @@
-"""Commands that ask a model: `predict`, `complete`, `explain`, `prototypes`, `draw`."""
+"""Commands that ask a model: `predict`, `complete`, `explain`, `draw`."""
 
 from __future__ import annotations
 
@@ -9,17 +9,13 @@ from typing import Any
 import click
 import numpy as np
 
-from ..core import printing
-from ..core.exceptions import FgrnError, FgrnWarning, ImpossibleEvidence, visible
+from ..core.exceptions import FgrnError, FgrnWarning, ImpossibleEvidence
 from ..core.labels import plain_number
 from ..tables import table_file
 from ..tables.missing import MISSING, is_missing_value
 from ..tables.writer import table_writer
 from . import common, model_rows
 from .wording import say
-
-BESIDE = 32
-"""Width of the columns with frequencies in the table of a prototype, in characters."""
 
 output_option = click.option("-o", "--output", default="-", show_default=True, metavar="FILE",
                              help="CSV, TSV or Parquet by its name; - is standard output, as CSV.")  # fmt: skip
@@ -147,12 +143,18 @@ def _free(name: str, columns: Any) -> str:
     metavar="M",
     help="Complete the table M times, by drawing (multiple imputation); the column 'draw' has the number.",
 )
+@click.option(
+    "--no-uncertainty",
+    is_flag=True,
+    help="With --draws: draw all tables from the estimate, as if it were certain. Otherwise a model is fitted for each "
+    "of them to rows drawn from DATA, which must be the table that MODEL was fitted on.",
+)
 @common.unseen_option
 @common.reading
 @common.json_option
 def complete(
-    model: str, data: str, output: str, proba: bool, draws: int | None, unseen: str | None, as_json: bool,
-    **options: Any,
+    model: str, data: str, output: str, proba: bool, draws: int | None, no_uncertainty: bool, unseen: str | None,
+    as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Impute the missing values of a table: the most probable level, or the expected number.
 
@@ -165,6 +167,8 @@ def complete(
 
     common.check_table(output, as_json)
     common.check_other(output, {"DATA": data, "MODEL": model})
+    if no_uncertainty and draws is None:
+        raise click.UsageError("--no-uncertainty is for tables that are drawn: say --draws M, too.")
     estimator = common.estimator(model, unseen)
     if hasattr(estimator, "forecast"):
         _complete_sequences(estimator, common.read_for(estimator, data, **options), output, proba, draws, as_json)
@@ -172,7 +176,8 @@ def complete(
     if draws is not None:
         if proba:
             raise click.UsageError("--draws has no probabilities: leave out --proba, or leave out --draws.")
-        _write_draws(estimator, common.read_for(estimator, data, **options), draws, output, as_json)
+        table = common.read_for(estimator, data, **options)
+        _write_draws(estimator, table, draws, not no_uncertainty, output, as_json)
         return
     if as_json:
         table = common.read_for(estimator, data, **options)
@@ -216,14 +221,15 @@ def complete(
     common.confirm(output, written)
 
 
-def _write_draws(estimator: Any, table: Any, draws: int, output: str, as_json: bool) -> None:
+def _write_draws(estimator: Any, table: Any, draws: int, uncertainty: bool, output: str, as_json: bool) -> None:
     """Write a table completed several times, one below the other, with the number of the draw."""
     import pyarrow as pa
 
     if not hasattr(estimator, "draws"):
         raise FgrnError(f"A {type(estimator).__name__} draws no values; clusters do: fgrn fit without --target.")
     known = model_rows.matching(estimator, table)
-    tables = [_replaced(table, one, _words(table, known)) for one in estimator.draws(known, draws)]
+    drawn = estimator.draws(known, draws, uncertainty=uncertainty)
+    tables = [_replaced(table, one, _words(table, known)) for one in drawn]
     if as_json:
         common.as_json([pa.table(columns).to_pylist() for columns in tables])
         return
@@ -365,47 +371,6 @@ def _class_of(estimator: Any, text: str) -> Any:
         if str(one) == text or (isinstance(one, (bool, np.bool_)) and str(one).lower() == text.lower()):
             return one
     raise FgrnError(f"There is no class {text!r}. Known: {', '.join(map(str, classes))}.")
-
-
-@click.command(epilog="\b\nExample\n  fgrn prototypes people.fgrn --picture prototypes.svg")
-@click.argument("model")
-@click.option("--most", type=click.IntRange(1), default=12, show_default=True, help="Values shown of each.")
-@click.option("--picture", metavar="FILE", help="Draw them, too (.svg, .png, .pdf).")
-@common.json_option
-def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> None:
-    """Show the profile of each class or cluster: values more frequent there than in the baseline, largest effect first.
-
-    The baseline is the distribution of a column over all of them, weighted by their shares. Of continuous columns the
-    mean and the standard deviation are shown. MODEL is a file written by `fgrn fit`.
-    """
-    common.check_picture(picture)
-    estimator = common.estimator(model)
-    found = getattr(estimator, "prototypes_", None)
-    if found is None:
-        raise FgrnError(f"{model!r} is a {type(estimator).__name__}, which has no classes or clusters.")
-    if picture:
-        from .. import plots
-
-        plots.save(plots.prototypes(found), picture)
-        common.confirm(picture)
-    if as_json:
-        numbers = {
-            state: {name: one._asdict() for name, one in columns.items()} for state, columns in found.numbers.items()
-        }
-        common.as_json({str(state): {**columns, **numbers.get(state, {})} for state, columns in found.items()})
-        return
-    for state in found:
-        say(f"{visible(str(state))}  ({found.shares[state]:.1%})")
-        values = found.typical(state, most)
-        room = printing.terminal_width()
-        pairs = [(one.column, str(one.level)) for one in values]
-        names = printing.equations(pairs, None if room is None else room - BESIDE)
-        told = zip(names, values, strict=True)
-        shown = [[name, f"{one.probability:.1%}", f"{one.lift:.2f}"] for name, one in told]
-        numbers = found.told_numbers(state)
-        if shown or not numbers:
-            say(common.aligned(["value", "here", "times the baseline"], shown, indent=2))
-        say("\n".join(f"  {one}" for one in [*numbers, ""]).rstrip(" "))
 
 
 @click.command(epilog="\b\nExamples\n  fgrn draw people.fgrn -o people.svg --given age=31\n"

@@ -48,6 +48,7 @@ OPTIONS = {
     "starts": "--starts NUMBER",
     "stream": "--stream",
     "tol": "--tolerance NUMBER",
+    "uncertainty": "--no-uncertainty",
     "unseen": "--unseen ACTION",
     "variables": "--only NAME",
 }

@@ -284,15 +284,13 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
                 raise unknown_name("column", one, () if is_array(X) else frames.columns(X))
         return X, found[0], found[1]
 
-    def _ordered(self, X: Any, sequence: Any, time: Any) -> tuple[Evidence, TimeOrder]:
-        """A table to be asked about, in the order of time."""
+    def _ordered(self, X: Any, sequence: Any, time: Any) -> tuple[Evidence, TimeOrder, Any]:
+        """A table to be asked about, in the order of time; and as given, without sequences and times."""
         check_is_fitted(self)
-        return self._in_order(*self._parted(X, sequence, time))
-
-    def _in_order(self, features: Any, ids: Any, times: Any) -> tuple[Evidence, TimeOrder]:
+        features, ids, times = self._parted(X, sequence, time)
         table = self._encoded(self._coded(features), None)
         order = TimeOrder.of(table.rows, ids, times, self.step)
-        return order.evidence(table), order
+        return order.evidence(table), order, features
 
     # What everybody may ask
 
@@ -346,7 +344,7 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
             likeliest = self.predict_proba(X, sequence=sequence, time=time).argmax(axis=1)
             found: np.ndarray = self.states_[likeliest]
             return found
-        rows, order = self._ordered(X, sequence, time)
+        rows, order, _ = self._ordered(X, sequence, time)
         return order.restored(self._chain.decode(rows, engine=self.engine))
 
     def predict_proba(self, X: Any, *, sequence: Any = None, time: Any = None) -> np.ndarray:
@@ -357,7 +355,7 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
             sequence: as for `fit`; the column of that name, if there was one, unless given.
             time: the same.
         """
-        rows, order = self._ordered(X, sequence, time)
+        rows, order, _ = self._ordered(X, sequence, time)
         name = self._hidden_name()
         found = self.network_.propagate(rows, keep=[name], parts=["marginal"], engine=self.engine)
         return order.restored(found.marginal(name))
@@ -370,7 +368,7 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
             sequence: as for `fit`; the column of that name, if there was one, unless given.
             time: the same.
         """
-        rows, order = self._ordered(X, sequence, time)
+        rows, order, _ = self._ordered(X, sequence, time)
         found = self.network_.propagate(rows, keep=[], engine=self.engine, impossible="mark")
         return order.restored(found.log_likelihood)
 
@@ -405,7 +403,7 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
             time: the same.
         """
         settings.whole("steps", steps, 1, LearningError)
-        rows, order = self._ordered(X, sequence, time)
+        rows, order, _ = self._ordered(X, sequence, time)
         name = self._hidden_name()
         found = self.network_.propagate(rows, keep=[name], parts=["marginal"], engine=self.engine).marginal(name)
         levels = {column: tuple(some) for column, some in self.schema_.states.items()}
@@ -444,9 +442,7 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
             sequence: as for `fit`; the column of that name, if there was one, unless given.
             time: the same.
         """
-        check_is_fitted(self)
-        features, ids, times = self._parted(X, sequence, time)
-        rows, order = self._in_order(features, ids, times)
+        rows, order, features = self._ordered(X, sequence, time)
         columns, data = self._read(features, kept=True)
 
         def marginals(names: Sequence[str]) -> dict[str, np.ndarray]:
