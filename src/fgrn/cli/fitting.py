@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,6 +15,7 @@ from ..core.exceptions import Remedy, SchemaError, counted
 from ..learning.checkpoints import EVERY, Checkpoint
 from ..tables.stream import BATCH
 from ..tables.stream_source import is_many
+from ..tables.text_source import no_file
 from . import common
 from .model_rows import matched
 from .signals import stoppable
@@ -198,6 +200,8 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         raise click.UsageError("--model tree reads its rows on one machine; leave out --dask.")
     if dask is not None and sizes == "auto":
         raise click.UsageError("--hidden auto compares models on one machine: with --dask say --hidden NUMBER.")
+    if not (online or streamed or data == "-" or Path(data).exists()):
+        raise no_file(data)  # before what takes a second to import
     estimator = estimator_of(kind, sizes, settings)
     if online:
         rows = common.stream(data, batch=batch, **options)
