@@ -287,6 +287,12 @@ def test_the_command_takes_continuous_columns_and_imputes_sequences(
     done = pd.read_csv(full)
     assert not done.isna().any().any()
     assert (done["heat"][gone] - some["heat"].to_numpy()[gone]).abs().median() < 5
+    assert main(["forecast", str(model), str(rows), "--steps", "2", "-o", str(full)]) == 0
+    expected = fgrn.load(model).forecast(pd.read_csv(rows), 2).to_frame()
+    pd.testing.assert_frame_equal(pd.read_csv(full), expected, check_dtype=False)
+    capsys.readouterr()
+    assert main(["forecast", str(model), str(rows), "--json"]) == 0
+    assert [one["step"] for one in json.loads(capsys.readouterr().out)] == [1, 1]
     assert main(["complete", str(model), str(rows), "--draws", "2", "-o", str(full)]) == 2
     capsys.readouterr()
     pd.read_csv(rows).drop(columns="machine").to_csv(rows, index=False)

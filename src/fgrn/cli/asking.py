@@ -77,7 +77,7 @@ def predict(
 def _predict_sequences(estimator: Any, table: Any, output: str, proba: bool, keep: bool, as_json: bool) -> None:
     """Write the state of each row of sequences: the path of Viterbi, and how likely each state is."""
     known = model_rows.matching(estimator, table)
-    along = _along(estimator, table)
+    along = sequence_and_time(estimator, table)
     states = estimator.predict(known, **along)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FgrnWarning)  # the same as before, of the same rows
@@ -104,7 +104,7 @@ def _complete_sequences(estimator: Any, table: Any, output: str, proba: bool, dr
     if draws is not None:
         raise click.UsageError("--draws is for clusters; of sequences the likeliest values are imputed. Leave it out.")
     known = model_rows.matching(estimator, table)
-    filled, sure = estimator.complete(known, return_proba=True, **_along(estimator, table))
+    filled, sure = estimator.complete(known, return_proba=True, **sequence_and_time(estimator, table))
     columns = _replaced(table, filled, _words(table, known))
     if as_json:
         common.as_json([{"values": row} for row in pa.table(columns).to_pylist()])
@@ -116,7 +116,7 @@ def _complete_sequences(estimator: Any, table: Any, output: str, proba: bool, dr
     common.confirm(output, table.num_rows)
 
 
-def _along(estimator: Any, table: Any) -> dict[str, list[Any]]:
+def sequence_and_time(estimator: Any, table: Any) -> dict[str, list[Any]]:
     """Return the sequence and the time of each row, where the table has their columns."""
     names = zip(("sequence", "time"), estimator.beside_, strict=True)
     return {key: table[name].to_pylist() for key, name in names if name in table.column_names}
