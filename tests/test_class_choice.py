@@ -17,6 +17,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import fgrn
 from fgrn import LatentClassifier, NaiveBayesClassifier
 from fgrn.bayes.class_trees import class_tree_mixture
+from fgrn.cli import main
+from fgrn.cli.fitting import _selection_lines
 from fgrn.graph.class_family import ClassFamily
 from fgrn.learning.class_rows import PartedRows
 from fgrn.learning.class_search import _Judged, mean_and_error
@@ -546,6 +548,24 @@ def test_a_budget_of_seconds_ends_the_choice() -> None:
     assert "the budget ended before all of per_class and tan was tried" in str(model.selection_)
     with pytest.raises(ValueError, match="max_seconds"):
         LatentClassifier(max_seconds=0).fit(X, y)
+
+
+def test_the_command_tells_that_time_was_short_where_it_was_limited(tmp_path: Path, capsys: Any) -> None:
+    X, y = exclusive(200)
+    rows, model = str(tmp_path / "a.csv"), str(tmp_path / "m.fgrn")
+    X.rename(columns={"c": "income"}).assign(y=y).to_csv(rows, index=False)
+    options = ["--target", "y", "--max-seconds", "1e-9", "-o", model]
+    assert main(["fit", rows, *options]) == 0
+    assert "\n--max-seconds ended this before all of per_class and tan was tried\n" in capsys.readouterr().out
+    fitted = fgrn.load(model)
+    assert "--max-seconds" not in "".join(_selection_lines(fitted, interrupted=True))
+    fitted.max_seconds = None
+    shown = "".join(_selection_lines(fitted, interrupted=False))
+    assert "per_class" in shown
+    assert "before all" not in shown
+    assert main(["fit", rows, *options, "--hidden", "3"]) == 2
+    assert main(["fit", rows, "--target", "nope", "-o", model]) == 1
+    assert "There is no column 'nope' here. Known: " in capsys.readouterr().err
 
 
 def test_what_the_choice_left_out_is_told_and_kept_in_files(tmp_path: Path) -> None:

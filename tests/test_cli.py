@@ -84,6 +84,13 @@ def test_help_imports_nothing_heavy() -> None:
     assert not loaded & {"numba", "sklearn", "pyarrow", "matplotlib", "rich", "pandas"}
 
 
+def test_a_file_that_is_not_there_is_told_before_estimators_are_imported() -> None:
+    code = "import sys; from fgrn.cli import main; main(['fit', 'nope.csv', '-o', 'm.fgrn']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "There is no file 'nope.csv'" in done.stderr
+    assert "sklearn" not in done.stdout.split()
+
+
 def test_fit_predict_complete_and_explain(people: Path, model: Path, tmp_path: Path, capsys: Any) -> None:
     fitted = fgrn.load(model)
     assert isinstance(fitted, fgrn.LatentClassifier)

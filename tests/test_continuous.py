@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,9 @@ from sklearn.mixture import GaussianMixture
 
 import fgrn
 from fgrn import Network, Source, Variable
+from fgrn.cli import main
 from fgrn.flow.gaussian_leaves import GaussianLeaves, Moments
+from fgrn.queries.forecasts import Forecast
 from fgrn.statistics.latent_profiles import LatentProfiles, _free_directions, _Places, _sums
 
 NAMES = ("a", "b", "c")
@@ -406,6 +409,16 @@ def test_forecasts_of_numbers_are_means_over_the_states(chain: Any, log: pd.Data
     assert "sd" in str(found)
 
 
+@pytest.mark.parametrize("far", [0.0, 1e6, 1e9])
+def test_the_spread_of_a_forecast_does_not_depend_on_where_zero_is(far: float) -> None:
+    means, variances = np.array([-1e-3, 1e-3]), np.array([1e-6, 4e-6])
+    rates = np.full((2, 2), 0.5)
+    scale = 1e3 if far == 1e9 else 1.0
+    moments = {"x": Moments(far + scale * means, scale**2 * variances)}
+    found = Forecast.of((0,), np.array([[1.0, 0.0]]), rates, 1, ("a", "b"), {}, {}, moments)
+    assert found.numbers["x"][1][0, 0] == pytest.approx(scale * np.sqrt(3.5e-6), rel=1e-6)
+
+
 def test_missing_numbers_of_sequences_are_expected_given_all_rows(chain: Any, log: pd.DataFrame) -> None:
     gone = log["heat"].isna().to_numpy()
     done = chain.complete(log)
@@ -442,3 +455,30 @@ def test_sequences_come_from_files_too_and_continue_from_checkpoints(log: pd.Dat
     model.fit(fgrn.Stream(tmp_path / "log.csv", rows=50), sequence="machine", time="hour")
     np.testing.assert_allclose(model.means_, table.means_, rtol=1e-9)
     np.testing.assert_allclose(model.transitions_, table.transitions_, rtol=1e-9)
+
+
+def test_the_command_shows_continuous_columns_and_words_what_it_cannot(tmp_path: Path, capsys: Any) -> None:
+    rows, model = str(tmp_path / "people.csv"), str(tmp_path / "m.fgrn")
+    people(60)[["a", "smokes"]].to_csv(rows, index=False)
+    options = ["--hidden", "2", "--continuous", "a", "--starts", "1", "--epochs", "20", "-o", model]
+    assert main(["fit", rows, *options]) == 0
+    fitted = fgrn.load(model)
+    mean, spread = fitted.means_[1, 0], np.sqrt(fitted.variances_[1, 0])
+    assert fitted.prototypes_.numbers[1]["a"] == (mean, spread)
+    line = f"a: mean {mean:.4g}, standard deviation {spread:.3g}"
+    assert line in str(fitted.prototypes_)
+    assert line in fitted.prototypes_._repr_html_()
+    capsys.readouterr()
+    assert main(["prototypes", model]) == 0
+    assert f"\n  {line}\n\n" in capsys.readouterr().out
+    assert main(["prototypes", model, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["1"]["a"] == {"mean": mean, "sd": spread}
+    assert main(["report", model]) == 1
+    told = capsys.readouterr().err
+    assert "does not hold its report, as with continuous columns ('a')" in told
+    assert "fgrn report MODEL DATA" in told
+    assert main(["report", model, rows]) == 0
+    assert main(["complete", model, rows, "--draws", "2"]) == 1
+    assert "put the numbers into bins with `fgrn fit` without --continuous." in capsys.readouterr().err
+    assert main(["fit", rows, *options, "--stream"]) == 1
+    assert "put the numbers into bins without --continuous." in capsys.readouterr().err

@@ -218,9 +218,10 @@ def test_steps_are_inserted_where_time_has_gaps() -> None:
         ({"sequence": ["a", None, "b"]}, "not known which sequence"),
         ({"time": [1, None, 2]}, "time of this row is not known"),
         ({"time": [1, {}, 2]}, "Times are numbers"),
+        ({"time": [1.0, 2.0, np.inf]}, "Row 2: the time of this row is infinite"),
         ({"time": [0, 1, 1000], "step": 1}, "steps are missing"),
         ({"time": [2, 1, 2]}, "same time as row 0.*sequence="),
-        ({"time": ["a", "b", "b"], "sequence": [1, 2, 2]}, "same time as row 1"),
+        ({"time": ["a", "b", "b"], "sequence": [1, 2, 2]}, "same time as row 1.* Leave one of them out"),
     ],
 )
 def test_what_is_no_order_is_told(options: dict[str, Any], told: str) -> None:
@@ -245,17 +246,22 @@ def test_irregular_times_only_order_rows() -> None:
     with pytest.warns(fgrn.FgrnWarning, match="no regular step"):
         order = TimeOrder.of(3, None, [0, 1001, 1])
     assert order.rows.tolist() == [0, 2, 1]
+    with pytest.warns(fgrn.FgrnWarning, match="no regular step"):
+        assert TimeOrder.of(4, None, [0.3, 3.2, 1.1, 2.4]).rows.tolist() == [0, 2, 3, 1]
+    assert TimeOrder.of(4, None, [0.1, 0.2, 0.3, 0.4]).rows.tolist() == [0, 1, 2, 3]
 
 
 def test_a_column_that_is_not_there_is_named(log: pd.DataFrame) -> None:
     with pytest.raises(fgrn.UnknownNameError, match="machine"):
         fgrn.HiddenMarkovModel(2).fit(log, sequence="machin")
+    with pytest.raises(fgrn.EvidenceError, match="'machine': is 'sequence' and 'time' at once"):
+        fgrn.HiddenMarkovModel(2).fit(log, sequence="machine", time="machine")
 
 
 def test_a_remembered_column_that_is_absent_is_told(model: fgrn.HiddenMarkovModel, log: pd.DataFrame) -> None:
     """Without times the rows of all machines could be one sequence; with them two rows have the same time."""
     rows, told = log.drop(columns="worn"), "the model was learnt with this column as"
-    for ask in (model.predict, model.predict_proba, model.score, model.forecast):
+    for ask in (model.predict, model.predict_proba, model.score, model.forecast, model.complete):
         for absent in (["hour"], ["machine", "hour"]):
             with pytest.warns(fgrn.TableWarning, match=told) as found:
                 ask(rows.drop(columns=absent))
@@ -281,6 +287,12 @@ def test_the_command_takes_continuous_columns_and_imputes_sequences(
     done = pd.read_csv(full)
     assert not done.isna().any().any()
     assert (done["heat"][gone] - some["heat"].to_numpy()[gone]).abs().median() < 5
+    assert main(["forecast", str(model), str(rows), "--steps", "2", "-o", str(full)]) == 0
+    expected = fgrn.load(model).forecast(pd.read_csv(rows), 2).to_frame()
+    pd.testing.assert_frame_equal(pd.read_csv(full), expected, check_dtype=False)
+    capsys.readouterr()
+    assert main(["forecast", str(model), str(rows), "--json"]) == 0
+    assert [one["step"] for one in json.loads(capsys.readouterr().out)] == [1, 1]
     assert main(["complete", str(model), str(rows), "--draws", "2", "-o", str(full)]) == 2
     capsys.readouterr()
     pd.read_csv(rows).drop(columns="machine").to_csv(rows, index=False)
@@ -288,6 +300,9 @@ def test_the_command_takes_continuous_columns_and_imputes_sequences(
     told = capsys.readouterr().err
     assert "sequence=" not in told
     assert "add the column" in told.lower()
+    pd.read_csv(rows).drop(columns="hour").to_csv(rows, index=False)
+    assert main(["predict", str(model), str(rows), "-o", str(full)]) == 0
+    assert capsys.readouterr().err.count("as 'time'") == 1
     assert main(["fit", str(rows), "--model", "ica", "--hidden", "2,2", "--continuous", "heat", "-o", str(model)]) == 2
 
 

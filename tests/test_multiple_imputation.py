@@ -94,12 +94,22 @@ def test_tables_are_of_the_kind_they_came_as(table: pd.DataFrame, kind: str) -> 
     assert type(drawn[1]) is type(made)
 
 
-def test_a_saved_model_draws_from_the_table(table: pd.DataFrame, tmp_path: Path, imputer: fgrn.LatentImputer) -> None:
+def test_a_saved_model_draws_from_the_table(
+    table: pd.DataFrame, tmp_path: Path, imputer: fgrn.LatentImputer, capsys: Any
+) -> None:
     imputer.save(tmp_path / "m.fgrn")
     loaded = fgrn.load(tmp_path / "m.fgrn")
     assert not loaded.draws(table, m=2)[1].isna().to_numpy().any()
     with pytest.raises(fgrn.LearningError, match="too few"):
         loaded.draws(table[:3], m=2)
+    few = str(tmp_path / "few.csv")
+    table[:3].to_csv(few, index=False)
+    command = ["complete", str(tmp_path / "m.fgrn"), few, "--draws", "2"]
+    assert main(command) == 1
+    assert "draw from the estimate with --no-uncertainty" in capsys.readouterr().err
+    assert main([*command, "--no-uncertainty"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 7
+    assert main([*command[:3], "--no-uncertainty"]) == 2
     assert len(loaded.draws(table[:3], m=2, uncertainty=False)[0]) == 3
 
 

@@ -1,24 +1,21 @@
-"""Commands that ask a model: `predict`, `complete`, `explain`, `prototypes`, `draw`."""
+"""Commands that ask a model: `predict`, `complete`, `explain`, `draw`."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping
 from typing import Any
 
 import click
 import numpy as np
 
-from ..core import printing
-from ..core.exceptions import FgrnError, ImpossibleEvidence, visible
+from ..core.exceptions import FgrnError, FgrnWarning, ImpossibleEvidence
 from ..core.labels import plain_number
 from ..tables import table_file
 from ..tables.missing import MISSING, is_missing_value
 from ..tables.writer import table_writer
 from . import common, model_rows
 from .wording import say
-
-BESIDE = 32
-"""Width of the columns with frequencies in the table of a prototype, in characters."""
 
 output_option = click.option("-o", "--output", default="-", show_default=True, metavar="FILE",
                              help="CSV, TSV or Parquet by its name; - is standard output, as CSV.")  # fmt: skip
@@ -80,8 +77,11 @@ def predict(
 def _predict_sequences(estimator: Any, table: Any, output: str, proba: bool, keep: bool, as_json: bool) -> None:
     """Write the state of each row of sequences: the path of Viterbi, and how likely each state is."""
     known = model_rows.matching(estimator, table)
-    along = _along(estimator, table)
-    states, beliefs = estimator.predict(known, **along), estimator.predict_proba(known, **along)
+    along = sequence_and_time(estimator, table)
+    states = estimator.predict(known, **along)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FgrnWarning)  # the same as before, of the same rows
+        beliefs = estimator.predict_proba(known, **along)
     if as_json:
         labels = list(map(str, estimator.states_))
         pairs = zip(states.tolist(), beliefs.tolist(), strict=True)
@@ -104,7 +104,7 @@ def _complete_sequences(estimator: Any, table: Any, output: str, proba: bool, dr
     if draws is not None:
         raise click.UsageError("--draws is for clusters; of sequences the likeliest values are imputed. Leave it out.")
     known = model_rows.matching(estimator, table)
-    filled, sure = estimator.complete(known, return_proba=True, **_along(estimator, table))
+    filled, sure = estimator.complete(known, return_proba=True, **sequence_and_time(estimator, table))
     columns = _replaced(table, filled, _words(table, known))
     if as_json:
         common.as_json([{"values": row} for row in pa.table(columns).to_pylist()])
@@ -116,7 +116,7 @@ def _complete_sequences(estimator: Any, table: Any, output: str, proba: bool, dr
     common.confirm(output, table.num_rows)
 
 
-def _along(estimator: Any, table: Any) -> dict[str, list[Any]]:
+def sequence_and_time(estimator: Any, table: Any) -> dict[str, list[Any]]:
     """Return the sequence and the time of each row, where the table has their columns."""
     names = zip(("sequence", "time"), estimator.beside_, strict=True)
     return {key: table[name].to_pylist() for key, name in names if name in table.column_names}
@@ -143,12 +143,18 @@ def _free(name: str, columns: Any) -> str:
     metavar="M",
     help="Complete the table M times, by drawing (multiple imputation); the column 'draw' has the number.",
 )
+@click.option(
+    "--no-uncertainty",
+    is_flag=True,
+    help="With --draws: draw all tables from the estimate, as if it were certain. Otherwise a model is fitted for each "
+    "of them to rows drawn from DATA, which must be the table that MODEL was fitted on.",
+)
 @common.unseen_option
 @common.reading
 @common.json_option
 def complete(
-    model: str, data: str, output: str, proba: bool, draws: int | None, unseen: str | None, as_json: bool,
-    **options: Any,
+    model: str, data: str, output: str, proba: bool, draws: int | None, no_uncertainty: bool, unseen: str | None,
+    as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Impute the missing values of a table: the most probable level, or the expected number.
 
@@ -161,6 +167,8 @@ def complete(
 
     common.check_table(output, as_json)
     common.check_other(output, {"DATA": data, "MODEL": model})
+    if no_uncertainty and draws is None:
+        raise click.UsageError("--no-uncertainty is for tables that are drawn: say --draws M, too.")
     estimator = common.estimator(model, unseen)
     if hasattr(estimator, "forecast"):
         _complete_sequences(estimator, common.read_for(estimator, data, **options), output, proba, draws, as_json)
@@ -168,7 +176,8 @@ def complete(
     if draws is not None:
         if proba:
             raise click.UsageError("--draws has no probabilities: leave out --proba, or leave out --draws.")
-        _write_draws(estimator, common.read_for(estimator, data, **options), draws, output, as_json)
+        table = common.read_for(estimator, data, **options)
+        _write_draws(estimator, table, draws, not no_uncertainty, output, as_json)
         return
     if as_json:
         table = common.read_for(estimator, data, **options)
@@ -212,14 +221,15 @@ def complete(
     common.confirm(output, written)
 
 
-def _write_draws(estimator: Any, table: Any, draws: int, output: str, as_json: bool) -> None:
+def _write_draws(estimator: Any, table: Any, draws: int, uncertainty: bool, output: str, as_json: bool) -> None:
     """Write a table completed several times, one below the other, with the number of the draw."""
     import pyarrow as pa
 
     if not hasattr(estimator, "draws"):
         raise FgrnError(f"A {type(estimator).__name__} draws no values; clusters do: fgrn fit without --target.")
     known = model_rows.matching(estimator, table)
-    tables = [_replaced(table, one, _words(table, known)) for one in estimator.draws(known, draws)]
+    drawn = estimator.draws(known, draws, uncertainty=uncertainty)
+    tables = [_replaced(table, one, _words(table, known)) for one in drawn]
     if as_json:
         common.as_json([pa.table(columns).to_pylist() for columns in tables])
         return
@@ -361,41 +371,6 @@ def _class_of(estimator: Any, text: str) -> Any:
         if str(one) == text or (isinstance(one, (bool, np.bool_)) and str(one).lower() == text.lower()):
             return one
     raise FgrnError(f"There is no class {text!r}. Known: {', '.join(map(str, classes))}.")
-
-
-@click.command(epilog="\b\nExample\n  fgrn prototypes people.fgrn --picture prototypes.svg")
-@click.argument("model")
-@click.option("--most", type=click.IntRange(1), default=12, show_default=True, help="Values shown of each.")
-@click.option("--picture", metavar="FILE", help="Draw them, too (.svg, .png, .pdf).")
-@common.json_option
-def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> None:
-    """Show the profile of each class or cluster: values more frequent there than in the baseline, largest effect first.
-
-    The baseline is the distribution of a column over all of them, weighted by their shares. MODEL is a file
-    written by `fgrn fit`.
-    """
-    common.check_picture(picture)
-    estimator = common.estimator(model)
-    found = getattr(estimator, "prototypes_", None)
-    if found is None:
-        raise FgrnError(f"{model!r} is a {type(estimator).__name__}, which has no classes or clusters.")
-    if picture:
-        from .. import plots
-
-        plots.save(plots.prototypes(found), picture)
-        common.confirm(picture)
-    if as_json:
-        common.as_json({str(state): columns for state, columns in found.items()})
-        return
-    for state in found:
-        say(f"{visible(str(state))}  ({found.shares[state]:.1%})")
-        values = found.typical(state, most)
-        room = printing.terminal_width()
-        pairs = [(one.column, str(one.level)) for one in values]
-        names = printing.equations(pairs, None if room is None else room - BESIDE)
-        told = zip(names, values, strict=True)
-        shown = [[name, f"{one.probability:.1%}", f"{one.lift:.2f}"] for name, one in told]
-        say(common.aligned(["value", "here", "times the baseline"], shown, indent=2) + "\n")
 
 
 @click.command(epilog="\b\nExamples\n  fgrn draw people.fgrn -o people.svg --given age=31\n"

@@ -1,4 +1,4 @@
-"""The command `report`: the numbers of a latent class analysis, with standard errors and tests of fit."""
+"""Commands that tell what was learnt: `report`, with standard errors and tests of fit, and `prototypes`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from typing import Any
 
 import click
 
-from ..core.exceptions import FgrnError
+from ..core import printing
+from ..core.exceptions import FgrnError, shortened, visible
 from ..core.whole_file import reason_of, write_whole
 from . import common, model_rows
 from .wording import say
+
+BESIDE = 32
+"""Width of the columns with frequencies in the table of a prototype, in characters."""
 
 
 @click.command(epilog="\b\nExamples\n  fgrn report types.fgrn\n  fgrn report types.fgrn people.csv --html report.html")
@@ -27,7 +31,7 @@ def report(
     """Report a latent class analysis: class sizes, item-response probabilities, standard errors, criteria, fit.
 
     MODEL is a file written by `fgrn fit` without a target. The report is that of the rows it was learnt from, which the
-    file holds; for a large table it does not, and DATA, the table, is needed.
+    file holds; for a large table and with continuous columns it does not, and DATA, the table, is needed.
     """
     if html is not None:
         common.check_place(html, "a page, such as report.html", "--html")
@@ -41,6 +45,17 @@ def report(
         table = model_rows.matching(estimator, table)
     elif residuals:
         raise click.UsageError("--residuals needs DATA, the table: fgrn report MODEL DATA --residuals.")
+    elif estimator._saved_report is None:
+        names = estimator.schema_.continuous
+        why = (
+            f"as with continuous columns ({shortened(map(repr, names))})"
+            if names
+            else "as the table was large or came in batches"
+        )
+        raise FgrnError(
+            f"{model!r} does not hold its report, {why}, and the table that it was learnt from is needed.",
+            remedies="give it: fgrn report MODEL DATA",
+        )
     found = estimator.report(table, weight)
     pairs = estimator.bivariate_residuals(table, weight) if residuals else None
     if html is not None:
@@ -61,3 +76,44 @@ def _write_page(place: str, body: str) -> None:
         write_whole(Path(place), text.encode())
     except OSError as error:
         raise FgrnError(f"{place!r} cannot be written: {reason_of(error)}.") from error
+
+
+@click.command(epilog="\b\nExample\n  fgrn prototypes people.fgrn --picture prototypes.svg")
+@click.argument("model")
+@click.option("--most", type=click.IntRange(1), default=12, show_default=True, help="Values shown of each.")
+@click.option("--picture", metavar="FILE", help="Draw them, too (.svg, .png, .pdf).")
+@common.json_option
+def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> None:
+    """Show the profile of each class or cluster: values more frequent there than in the baseline, largest effect first.
+
+    The baseline is the distribution of a column over all of them, weighted by their shares. Of continuous columns the
+    mean and the standard deviation are shown. MODEL is a file written by `fgrn fit`.
+    """
+    common.check_picture(picture)
+    estimator = common.estimator(model)
+    found = getattr(estimator, "prototypes_", None)
+    if found is None:
+        raise FgrnError(f"{model!r} is a {type(estimator).__name__}, which has no classes or clusters.")
+    if picture:
+        from .. import plots
+
+        plots.save(plots.prototypes(found), picture)
+        common.confirm(picture)
+    if as_json:
+        numbers = {
+            state: {name: one._asdict() for name, one in columns.items()} for state, columns in found.numbers.items()
+        }
+        common.as_json({str(state): {**columns, **numbers.get(state, {})} for state, columns in found.items()})
+        return
+    for state in found:
+        say(f"{visible(str(state))}  ({found.shares[state]:.1%})")
+        values = found.typical(state, most)
+        room = printing.terminal_width()
+        pairs = [(one.column, str(one.level)) for one in values]
+        names = printing.equations(pairs, None if room is None else room - BESIDE)
+        told = zip(names, values, strict=True)
+        shown = [[name, f"{one.probability:.1%}", f"{one.lift:.2f}"] for name, one in told]
+        numbers = found.told_numbers(state)
+        if shown or not numbers:
+            say(common.aligned(["value", "here", "times the baseline"], shown, indent=2))
+        say("\n".join(f"  {one}" for one in [*numbers, ""]).rstrip(" "))

@@ -48,6 +48,7 @@ OPTIONS = {
     "starts": "--starts NUMBER",
     "stream": "--stream",
     "tol": "--tolerance NUMBER",
+    "uncertainty": "--no-uncertainty",
     "unseen": "--unseen ACTION",
     "variables": "--only NAME",
 }
@@ -86,6 +87,8 @@ class Options(Wording):
             command = self._command_of(name, option)
             if command is None:
                 return COMMANDS.get(name)
+            if value is None:
+                return f"{command and f'`{command}` '}without {option.split(' ')[0]}"
             found += [command, _with_value(option, value)]
         text = " ".join(filter(None, found))
         return f"`{text}`" if text.startswith("fgrn") else text

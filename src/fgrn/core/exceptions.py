@@ -123,7 +123,8 @@ class Remedy:
         settings = wording.settings(self)
         if settings is None or "{}" in self.text:
             return None if settings is None else self.text.replace("{}", settings)
-        return f"{self.text} with {settings}" if settings else self.text
+        word = " " if settings.startswith("without ") else " with "
+        return f"{self.text}{word}{settings}" if settings else self.text
 
 
 class Report:
@@ -351,13 +352,19 @@ def first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
+NEAR = 0.65
+"""How alike a name is, from 0 to 1, that may be meant: of four letters and six with three in common it is not."""
+
+
 def nearest(name: object, known: Iterable[object]) -> str:
     """The known names that are nearest to one that is not known, as a sentence; or which are known."""
     names = known if isinstance(known, range) else [str(item) for item in known]
     lower: dict[str, list[str]] = {}
     for item in names if not isinstance(names, range) else ():
         lower.setdefault(item.lower(), []).append(item)
-    near = [item for match in get_close_matches(str(name).lower(), lower, n=3) for item in lower[match]][:3]
+    near = [item for match in get_close_matches(str(name).lower(), lower, n=3, cutoff=NEAR) for item in lower[match]][
+        :3
+    ]
     if near:
         return f"Did you mean {' or '.join(repr(n) for n in near)}?"
     return f"Known: {shortened(names)}." if len(names) else "There is none at all."

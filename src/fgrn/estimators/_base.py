@@ -32,7 +32,7 @@ from ..graph.network import Network
 from ..learning.checkpoints import Checkpoint, Journal, Result, open_journal
 from ..queries.completion import impute
 from ..queries.explanation import Explanation
-from ..queries.prototypes import Prototypes
+from ..queries.prototypes import MeanAndSpread, Prototypes
 from ..tables import frames, one_row, outputs
 from ..tables.distinct_values import Distinct
 from ..tables.encoded import EncodedTable, Evidence, NamedStates
@@ -442,7 +442,11 @@ class LatentEstimator(TableEstimator):
         counts = smoothing if isinstance(smoothing, Mapping) else dict.fromkeys(self.schema_.states, smoothing)
         smoothed = [{key: int(number) * count for key, count in counts.items()} for number in tables]
         shares = self.network_.propagate(None, keep=[name]).marginal(name)[0]
-        return Prototypes(states, found, shares, self.weight_ or np.inf, smoothed)
+        return Prototypes(states, found, shares, self.weight_ or np.inf, smoothed, self._numbers_of_states())
+
+    def _numbers_of_states(self) -> list[dict[str, MeanAndSpread]]:
+        """For each hidden state the mean and the standard deviation of continuous columns, of which there are none."""
+        return []
 
     def _explain(self, row: Any, name: str, state: Any = None) -> Explanation:
         """Explain why a variable is in a state in one row, which is a mapping or a table of one row."""

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.exceptions import FgrnWarning, LearningError, Remedy, shortened, unknown_name, warn
 from ..flow.gaussian_leaves import COVARIANCES, GaussianLeaves, Moments
 from ..queries.completion import impute_numbers
+from ..queries.prototypes import MeanAndSpread
 from ..tables.encoded import EncodedTable, Evidence
 from ..tables.schema import Schema
 from ._base import LatentEstimator
@@ -134,6 +135,11 @@ class ContinuousColumns(LatentEstimator):
             return self.network_.moments
         nothing = np.zeros((self.network_.variable(self._hidden_name()).cardinality, 0))
         return Moments(nothing, nothing)
+
+    def _numbers_of_states(self) -> list[dict[str, MeanAndSpread]]:
+        names, moments = self.schema_.continuous, self._moments_or_none()
+        pairs = zip(moments.means.tolist(), np.sqrt(moments.variances).tolist(), strict=True)
+        return [dict(zip(names, map(MeanAndSpread, *pair), strict=True)) for pair in pairs]
 
     @property
     def continuous_(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import settings
-from ..core.exceptions import LearningError, Remedy, TableWarning, unknown_name, warn
+from ..core.exceptions import EvidenceError, LearningError, Remedy, TableWarning, unknown_name, warn
 from ..flow.em import History
 from ..flow.gaussian_leaves import GaussianLeaves
 from ..graph import structures
@@ -259,6 +259,8 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
 
     def _parted(self, X: Any, sequence: Any, time: Any) -> tuple[Any, Any, Any]:
         """The table without the columns of sequences and times, and these, each by name or by value."""
+        if isinstance(sequence, str) and sequence == time:
+            raise EvidenceError("is 'sequence' and 'time' at once.", column=sequence, remedies="name two columns")
         found = []
         named = [self.beside_[k] if one is None else one for k, one in enumerate((sequence, time))]
         for setting, given, one in zip(("sequence", "time"), (sequence, time), named, strict=True):
@@ -282,13 +284,13 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
                 raise unknown_name("column", one, () if is_array(X) else frames.columns(X))
         return X, found[0], found[1]
 
-    def _ordered(self, X: Any, sequence: Any, time: Any) -> tuple[Evidence, TimeOrder]:
-        """A table to be asked about, in the order of time."""
+    def _ordered(self, X: Any, sequence: Any, time: Any) -> tuple[Evidence, TimeOrder, Any]:
+        """A table to be asked about, in the order of time; and as given, without sequences and times."""
         check_is_fitted(self)
         features, ids, times = self._parted(X, sequence, time)
         table = self._encoded(self._coded(features), None)
         order = TimeOrder.of(table.rows, ids, times, self.step)
-        return order.evidence(table), order
+        return order.evidence(table), order, features
 
     # What everybody may ask
 
@@ -324,7 +326,8 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
             {name: dict(zip(levels, table[k].tolist(), strict=True)) for name, (table, levels) in tables.items()}
             for k in range(self.n_hidden_)
         ]
-        return Prototypes(self.states_.tolist(), profiles, stationary(self.transitions_, self.initial_))
+        shares = stationary(self.transitions_, self.initial_)
+        return Prototypes(self.states_.tolist(), profiles, shares, numbers=self._numbers_of_states())
 
     def predict(self, X: Any, *, sequence: Any = None, time: Any = None, method: str = "viterbi") -> np.ndarray:
         """The state of each row, in the order of the table.
@@ -341,7 +344,7 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
             likeliest = self.predict_proba(X, sequence=sequence, time=time).argmax(axis=1)
             found: np.ndarray = self.states_[likeliest]
             return found
-        rows, order = self._ordered(X, sequence, time)
+        rows, order, _ = self._ordered(X, sequence, time)
         return order.restored(self._chain.decode(rows, engine=self.engine))
 
     def predict_proba(self, X: Any, *, sequence: Any = None, time: Any = None) -> np.ndarray:
@@ -352,7 +355,7 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
             sequence: as for `fit`; the column of that name, if there was one, unless given.
             time: the same.
         """
-        rows, order = self._ordered(X, sequence, time)
+        rows, order, _ = self._ordered(X, sequence, time)
         name = self._hidden_name()
         found = self.network_.propagate(rows, keep=[name], parts=["marginal"], engine=self.engine)
         return order.restored(found.marginal(name))
@@ -365,7 +368,7 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
             sequence: as for `fit`; the column of that name, if there was one, unless given.
             time: the same.
         """
-        rows, order = self._ordered(X, sequence, time)
+        rows, order, _ = self._ordered(X, sequence, time)
         found = self.network_.propagate(rows, keep=[], engine=self.engine, impossible="mark")
         return order.restored(found.log_likelihood)
 
@@ -400,7 +403,7 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
             time: the same.
         """
         settings.whole("steps", steps, 1, LearningError)
-        rows, order = self._ordered(X, sequence, time)
+        rows, order, _ = self._ordered(X, sequence, time)
         name = self._hidden_name()
         found = self.network_.propagate(rows, keep=[name], parts=["marginal"], engine=self.engine).marginal(name)
         levels = {column: tuple(some) for column, some in self.schema_.states.items()}
@@ -439,8 +442,7 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
             sequence: as for `fit`; the column of that name, if there was one, unless given.
             time: the same.
         """
-        rows, order = self._ordered(X, sequence, time)
-        features = self._parted(X, sequence, time)[0]
+        rows, order, features = self._ordered(X, sequence, time)
         columns, data = self._read(features, kept=True)
 
         def marginals(names: Sequence[str]) -> dict[str, np.ndarray]:

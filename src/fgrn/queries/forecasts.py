@@ -57,7 +57,8 @@ class Forecast:
         numbers = {}
         for name, (means, variances) in (moments or {}).items():
             expected = states @ means
-            numbers[name] = expected, np.sqrt(states @ (variances + means**2) - expected**2)
+            between = (states * (means - expected[..., np.newaxis]) ** 2).sum(axis=-1)  # E[x²] - E[x]² would cancel
+            numbers[name] = expected, np.sqrt(states @ variances + between)
         columns = {name: states @ table for name, table in tables.items()}
         return cls(sequences, labels, levels, states, columns, numbers)
 

@@ -37,12 +37,20 @@ class TypicalValue(NamedTuple):
     lift: float
 
 
+class MeanAndSpread(NamedTuple):
+    """The mean and the standard deviation of a continuous column in a state."""
+
+    mean: float
+    sd: float
+
+
 class Prototypes(dict[State, Profile]):
     """For each class or hidden state the distribution of every column, by level: a `dict` that has the shares, too.
 
     Attributes:
         shares: the probability of each state without evidence.
         baseline: the distribution of every column without evidence: the profiles, weighted by the shares.
+        numbers: for each state the mean and the standard deviation of every continuous column, which has no levels.
     """
 
     def __init__(
@@ -52,6 +60,7 @@ class Prototypes(dict[State, Profile]):
         shares: Iterable[float],
         weight: float = np.inf,
         smoothed: Iterable[Mapping[str, float]] = (),
+        numbers: Iterable[Mapping[str, MeanAndSpread]] = (),
     ) -> None:
         """Gather the profiles.
 
@@ -61,11 +70,13 @@ class Prototypes(dict[State, Profile]):
             shares: of each state.
             weight: of the rows that they were learnt from: how many rows a probability stands for.
             smoothed: for each state, how many rows smoothing has added to a level of each column, at most.
+            numbers: for each state the mean and the standard deviation of each continuous column.
         """
         names = list(states)
         super().__init__(zip(names, profiles, strict=True))
         self.shares: dict[State, float] = dict(zip(names, map(float, shares), strict=True))
         self.baseline: Profile = weighted_mean(self, self.shares)
+        self.numbers: dict[State, Mapping[str, MeanAndSpread]] = dict(zip(names, numbers, strict=False))
         self._weight = weight
         self._smoothed = dict(zip(names, smoothed, strict=False))
 
@@ -89,6 +100,11 @@ class Prototypes(dict[State, Profile]):
                     found.append(TypicalValue(name, level, float(probability), float(lift)))
         found.sort(key=lambda one: -one.probability * np.log(one.lift))
         return found[:most]
+
+    def told_numbers(self, state: State, most: int | None = None) -> list[str]:
+        """The continuous columns of a state, "x: mean 2.1, standard deviation 0.5"; so many at most."""
+        some = list(self.numbers.get(state, {}).items())[:most]
+        return [f"{visible(name)}: mean {mean:.4g}, standard deviation {sd:.3g}" for name, (mean, sd) in some]
 
     def as_dicts(self) -> list[dict[str, object]]:
         """One mapping for each value of each state: state, share, column, level, probability, baseline, lift."""
@@ -123,17 +139,20 @@ class Prototypes(dict[State, Profile]):
             ]
             head = ["value", "here", "times the baseline", ""]
             table = printing.text_table(head, rows, indent=2, bars=True) if rows else "  as the baseline"
-            parts.append(f"{visible(str(state))}  ({share:.1%})\n{table}")
+            numbers = self.told_numbers(state, SHOWN)
+            lines = [table] if rows or not numbers else []
+            parts.append("\n".join([f"{visible(str(state))}  ({share:.1%})", *lines, *(f"  {one}" for one in numbers)]))
         return "\n\n".join(parts)
 
     def _repr_html_(self) -> str:
         rows = [
             [
                 str(state), f"{share:.1%} {printing.bar(share)}",
-                "; ".join(
-                    f"{one.column} = {one.level} ({one.probability:.0%}, {one.lift:.1f} times)"
-                    for one in self.typical(state, SHOWN)
-                ) or "as the baseline",
+                "; ".join([
+                    *(f"{one.column} = {one.level} ({one.probability:.0%}, {one.lift:.1f} times)"
+                      for one in self.typical(state, SHOWN)),
+                    *self.told_numbers(state, SHOWN),
+                ]) or "as the baseline",
             ]
             for state, share in self.shares.items()
         ]  # fmt: skip

@@ -55,7 +55,7 @@ class TimeOrder:
         moments, numeric = _moments(time, count)
         order = np.lexsort((np.arange(count), moments, ids))
         begins = _changes(ids[order])
-        _refuse_equal_times(order, begins, moments[order])
+        _refuse_equal_times(order, begins, moments[order], sequence is not None)
         if not numeric and not (step is None or step == "auto"):
             raise EvidenceError(
                 "is given, and the times are words, neither numbers nor dates.",
@@ -142,12 +142,15 @@ def _moments(time: Any, count: int) -> tuple[np.ndarray, bool]:
             raise EvidenceError("Times are numbers, dates, or words that sort in their order.") from None
     if array.dtype.kind == "U":
         array = _read_words(array)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        row = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise EvidenceError("the time of this row is infinite.", row=row, value=values[row])
     if array.dtype.kind in "mM":
         return array.astype("datetime64[ns]" if array.dtype.kind == "M" else "timedelta64[ns]").astype(np.int64), True
     return (array, True) if array.dtype.kind in "iuf" else (np.unique(array, return_inverse=True)[1].reshape(-1), False)
 
 
-def _refuse_equal_times(order: np.ndarray, begins: np.ndarray, moments: np.ndarray) -> None:
+def _refuse_equal_times(order: np.ndarray, begins: np.ndarray, moments: np.ndarray, parted: bool) -> None:
     """An error if two rows of one sequence, here in order, have the same time."""
     same = np.flatnonzero(~begins[1:] & (moments[1:] == moments[:-1]))
     if len(same):
@@ -155,7 +158,9 @@ def _refuse_equal_times(order: np.ndarray, begins: np.ndarray, moments: np.ndarr
         raise EvidenceError(
             f"this row has the same time as row {one} of its sequence, so that their order is not known.",
             row=other,
-            remedies=Remedy("say which sequence each row belongs to", sequence=...),
+            remedies="leave one of them out, or correct its sequence or time"
+            if parted
+            else Remedy("say which sequence each row belongs to", sequence=...),
         )
 
 
@@ -184,7 +189,10 @@ def _with_missing_steps(
     if not len(positive):
         return order, begins
     if step == "auto":
+        if np.allclose(positive, positive[0], rtol=1e-6, atol=0):  # no step is missing
+            return order, begins
         if (positive != np.round(positive)).any() or positive.max() >= 2**62:
+            _warn_of_irregular_times()
             return order, begins
         length = float(np.gcd.reduce(positive.astype(np.int64)))
     else:
@@ -200,11 +208,7 @@ def _with_missing_steps(
                 value=step,
                 remedies=("give a longer one", Remedy("let rows follow each other", step=None)),
             )
-        warn(
-            "The times have no regular step, so that rows follow each other whatever the time between them.",
-            FgrnWarning,
-            remedies=(Remedy("accept this", step=None), Remedy("say how long a step is", step=...)),
-        )
+        _warn_of_irregular_times()
         return order, begins
     gaps = more.astype(np.intp)
     places = np.arange(len(order)) + np.cumsum(gaps)
@@ -213,3 +217,11 @@ def _with_missing_steps(
     starts = np.zeros(len(rows), dtype=bool)
     starts[places[begins]] = True
     return rows, starts
+
+
+def _warn_of_irregular_times() -> None:
+    warn(
+        "The times have no regular step, so that rows follow each other whatever the time between them.",
+        FgrnWarning,
+        remedies=(Remedy("accept this", step=None), Remedy("say how long a step is", step=...)),
+    )

@@ -1,0 +1,45 @@
+"""The command `forecast`: what is expected in the next steps of sequences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ..core.exceptions import FgrnError
+from ..tables.writer import table_writer
+from . import common, model_rows
+from .asking import output_option, sequence_and_time
+
+
+@click.command(epilog="\b\nExample\n  fgrn forecast machines.fgrn log.csv --steps 3 -o next.csv")
+@click.argument("model")
+@click.argument("data")
+@click.option("--steps", type=click.IntRange(1), default=1, show_default=True, help="How many steps.")
+@output_option
+@common.unseen_option
+@common.reading
+@common.json_option
+def forecast(model: str, data: str, steps: int, output: str, unseen: str | None, as_json: bool, **options: Any) -> None:
+    """Forecast the next steps of each sequence: the likeliest state and levels, and expected numbers.
+
+    MODEL is a file written by `fgrn fit --model hmm`; DATA the table of sequences that go on, or - for standard input.
+    Each level has its probability beside it, 'P(name)', and each expected number its standard deviation, 'sd(name)'.
+    """
+    common.check_table(output, as_json)
+    common.check_other(output, {"DATA": data, "MODEL": model})
+    estimator: Any = common.estimator(model, unseen)
+    if not hasattr(estimator, "forecast"):
+        raise FgrnError(
+            f"{model!r} is a {type(estimator).__name__}, whose rows do not follow each other.",
+            remedies="learn a model of sequences with `fgrn fit --model hmm`",
+        )
+    table = common.read_for(estimator, data, **options)
+    known = model_rows.matching(estimator, table)
+    found = estimator.forecast(known, steps, **sequence_and_time(estimator, table)).as_dicts()
+    if as_json:
+        common.as_json(found)
+        return
+    with table_writer(output) as out:
+        out.write({name: [one[name] for one in found] for name in found[0]} if found else {})
+    common.confirm(output, len(found))
