@@ -419,3 +419,15 @@ def test_impossible_evidence_has_no_answer() -> None:
 def test_decisions_and_utilities_are_given_by_name(decisions: Any, utilities: Any) -> None:
     with pytest.raises(WiringError, match="by name"):
         InfluenceDiagram(BayesianNetwork({"a": 2}), decisions, utilities)
+
+
+def test_a_noisy_max_that_xdsl_cannot_hold_is_warned_of(tmp_path: Path) -> None:
+    net = BayesianNetwork({"a": ["no", "yes"], "y": ["no", "yes"]}, [("a", "y")], {"y": fgrn.NoisyOr({"a": 0.8}, 0.1)})
+    with pytest.warns(fgrn.FgrnWarning, match="whole table is written"):
+        fgrn.write(net, tmp_path / "n.xdsl")
+    np.testing.assert_allclose(fgrn.read(tmp_path / "n.xdsl").table("y"), net.table("y"), atol=1e-14)
+
+
+def test_a_model_file_is_written_by_save(tmp_path: Path) -> None:
+    with pytest.raises(FgrnError, match=r"model\.save\("):
+        fgrn.write(BayesianNetwork({"a": 2}), tmp_path / "n.fgrn")
