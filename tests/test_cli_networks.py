@@ -15,6 +15,7 @@ from test_cli import said
 
 import fgrn
 from fgrn import BayesianNetwork
+from fgrn.bayes.tree_mixture import own_names, own_table
 from fgrn.cli import main
 from fgrn.cli.answers import plain
 from fgrn.tables import table_file
@@ -472,3 +473,64 @@ def test_query_says_what_cannot_be_asked(
 ) -> None:
     assert main(["query", str(network), *options]) == status
     assert expected in capsys.readouterr().err
+
+
+# models of other kinds
+
+
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a dynamic network, a mixture of trees and an influence diagram."""
+    folder = tmp_path_factory.mktemp("others")
+    fgrn.DynamicBayesianNetwork({"s": 2, "o": 2}, [("s", "o")], {"s": ["s"]}).save(folder / "dynamic.fgrn")
+    tree = fgrn.hidden_tree({name: [0, 1] * 10 for name in "abc"}, hidden=2)
+    tree.learn({name: [0, 1] * 10 for name in "abc"}, epochs=1)
+    own = {name: own_table(tree._spec.layout, tree._parameters.values, name)[None] for name in own_names(tree)}
+    fgrn.TreeMixture(tree, [1.0], own).save(folder / "mixture.fgrn")
+    utility = {"U": (["a", "D"], [[1, 0], [0, 1]])}
+    fgrn.InfluenceDiagram(BayesianNetwork({"a": 2}), {"D": []}, utility, actions={"D": 2}).save(folder / "diagram.fgrn")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["dynamic", "mixture", "diagram"])
+def test_other_models_are_described_and_drawn(others: Path, name: str, tmp_path: Path, capsys: Any) -> None:
+    path = others / f"{name}.fgrn"
+    told = said(capsys, "inspect", path)
+    assert repr(fgrn.load(path)) in told
+    assert json.loads(said(capsys, "inspect", path, "--json"))["kind"] == type(fgrn.load(path)).__name__
+    assert "`fgrn draw`" in told
+    assert main(["draw", str(path), "-o", str(tmp_path / "picture.svg")]) == 0
+    for refused in (["predict", path, path], ["prototypes", path], ["report", path], ["query", path]):
+        capsys.readouterr()
+        assert main(list(map(str, refused))) == 1
+        words = capsys.readouterr().err
+        assert "`fgrn draw`" in words
+        assert "fgrn query" not in words
+        assert "fgrn predict" not in words
+
+
+def test_the_first_slices_of_a_dynamic_network_are_drawn(others: Path, tmp_path: Path, capsys: Any) -> None:
+    picture = tmp_path / "picture.svg"
+    told = said(capsys, "draw", others / "dynamic.fgrn", "-o", picture, "--given", "o[0]=1", "--json")
+    assert list(json.loads(told)["beliefs"]) == ["s[0]", "o[0]", "s[1]", "o[1]"]
+
+
+@pytest.mark.parametrize("name", ["dynamic", "diagram"])
+def test_a_page_of_other_models_is_refused(others: Path, name: str, tmp_path: Path, capsys: Any) -> None:
+    assert main(["explore", str(others / f"{name}.fgrn"), "-o", str(tmp_path / "page.html")]) == 1
+    assert "`fgrn draw`" in capsys.readouterr().err
+
+
+def test_costs_go_with_the_value_of_asking(network: Path, capsys: Any) -> None:
+    assert main(["query", str(network), "--cost", "smoke=3"]) == 2
+    assert "--voi" in capsys.readouterr().err
+
+
+def test_numbers_are_put_in_their_bins(tmp_path: Path, capsys: Any) -> None:
+    ages = BayesianNetwork({"age": ["< 28.5", "28.5 to 40.5", ">= 40.5"], "b": 2}, [("age", "b")])
+    ages.save(tmp_path / "ages.fgrn")
+    (tmp_path / "rows.csv").write_text("age\n31\n99\n")
+    told = asked(capsys, tmp_path / "ages.fgrn", "--given", "age=31")
+    assert told["posterior"]["age"]["28.5 to 40.5"] == 1
+    rows = asked(capsys, tmp_path / "ages.fgrn", "--evidence", str(tmp_path / "rows.csv"), "--target", "age")
+    assert "None" not in str(rows)

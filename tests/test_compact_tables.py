@@ -258,3 +258,9 @@ def test_a_first_state_called_yes_is_not_taken_for_absent() -> None:
         BayesianNetwork(sizes, {"y": ["a"]}, {"y": NoisyOr({"a": 1.9}, off="no")})
     with pytest.raises(TableError, match="support"):
         BayesianNetwork(sizes, {"y": ["a"]}, {"y": NoisyOr({"a": 0.9}, off="no")}, supports={"y": np.ones((2, 2))})
+
+
+@pytest.mark.parametrize("states", [5, "ab", None, lambda: 0, lambda one, two: 0])
+def test_what_is_no_function_of_the_parents_is_told(states: Any) -> None:
+    with pytest.raises(fgrn.TableError, match="DeterministicTable"):
+        fgrn.BayesianNetwork({"a": 2, "b": 2}, [("a", "b")], {"b": fgrn.DeterministicTable(states)})

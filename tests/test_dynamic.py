@@ -220,3 +220,44 @@ def test_what_is_no_dynamic_network_is_said() -> None:
         net.most_probable({"a": [0, 1, 1]})
     with pytest.raises(EvidenceError, match="no variable of a slice"):
         net.filter({"b": [0, 1]})
+
+
+def test_tables_that_are_not_learnt_are_not_learnt_in_the_unrolled_network() -> None:
+    table = np.array([[0.9, 0.1], [0.2, 0.8]])
+    net = DynamicBayesianNetwork({"s": 2, "o": 2}, [("s", "o")], {"s": ["s"]}, {"o": table}, frozen=["o"])
+    long = net.unrolled(3)
+    long.learn({f"o[{time}]": [0, 1, 1] for time in range(3)}, epochs=2)
+    assert all(np.allclose(long.table(f"o[{time}]"), table) for time in range(3))
+    assert not np.allclose(long.table("s[0]"), net.unrolled(1).table("s[0]"))
+
+
+def test_no_rows_have_no_next_slice() -> None:
+    net = DynamicBayesianNetwork({"s": 2, "o": 2}, [("s", "o")], {"s": ["s"]})
+    assert net.predict({"sequence": [], "o": []}).marginal("o").shape == (0, 2)
+
+
+def test_impossible_rows_are_found_by_what_there_is() -> None:
+    net = DynamicBayesianNetwork({"s": 2}, (), {"s": ["s"]}, {"s": np.eye(2)})
+    with pytest.raises(ImpossibleEvidence) as error:
+        net.filter({"s": [0, 1]})
+    assert error.value.row == 1
+    assert "log_likelihood" in str(error.value)
+    assert "propagate" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tables": {"o": fgrn.NoisyOr({"s": 0.5})}},
+        {"tables": {"o": "x"}},
+        {"links": [3]},
+        {"links": 3},
+        {"links": ["so"]},
+        {"links": {"s": [3]}},
+        {"links": {"s": ["s", ("s", 2)]}, "initial": {"s": 3.0}},
+        {"links": {"s": ["s", ("s", 2)]}, "initial": {"s": "xy"}},
+    ],
+)
+def test_wrong_arguments_are_told_in_words(options: dict[str, Any]) -> None:
+    with pytest.raises((WiringError, fgrn.TableError)):
+        DynamicBayesianNetwork({"s": 2, "o": 2}, [("s", "o")], **{"links": {"s": ["s"]}, **options})

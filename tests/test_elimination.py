@@ -123,3 +123,21 @@ def test_the_limit_of_memory_can_be_set() -> None:
         net.posterior(None, "c")
     assert net.posterior(None, "a").shape == (1, 100)
     assert joint_of(fgrn.BayesianNetwork({"a": 2})).shape == (2,)
+
+
+def test_what_is_kept_of_a_question_is_complete_and_may_be_forgotten_at_any_time() -> None:
+    """Threads may ask one network at once: what one keeps, others use; and one may clear what another is to use."""
+
+    class Kept(dict[Any, Any]):
+        def __setitem__(self, key: Any, value: Any) -> None:
+            stored.append(key)  # and forgotten
+
+    stored: list[Any] = []
+    network = fgrn.BayesianNetwork(
+        {"a": 2, "b": 2, "c": 2}, [("a", "b")], {"a": [[1, 0]], "b": [[1, 0], [0, 1]], "c": [[0.3, 0.7]]}
+    )
+    network._questions = Kept()
+    assert network._near(("c",), frozenset({"b"}), frozenset()).apart
+    assert len(stored) == 1
+    with pytest.raises(fgrn.ImpossibleEvidence):
+        network.joint({"b": [1]}, ["c"])

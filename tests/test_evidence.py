@@ -20,6 +20,7 @@ from strategies import Evidence, SmallNetwork, networks_with_evidence
 
 import fgrn
 from fgrn import SISO, Diverter, EvidenceError, ImpossibleEvidence, Network, Source, Variable
+from fgrn.core.labels import bin_of
 from fgrn.flow.evidence import encode
 
 pytestmark = pytest.mark.slow
@@ -1098,3 +1099,15 @@ def test_weights_go_with_an_encoded_table() -> None:
     assert nets[0].trained == nets[1].trained
     assert np.array_equal(table.take(np.array([3, 1])).row_weights, [0, 2])
     assert not encode(nets[0]._plan(), data).is_weighted
+
+
+def test_a_number_is_told_its_bin() -> None:
+    net = fgrn.BayesianNetwork({"age": ["< 28.5", "28.5 to 40.5", ">= 40.5"]})
+    for number, bin in ((31.0, "28.5 to 40.5"), (28.5, "28.5 to 40.5"), (2, "< 28.5"), (99, ">= 40.5")):
+        if isinstance(number, float):
+            with pytest.raises(fgrn.EvidenceError, match=f"the bin that holds it, '{bin}'"):
+                net.propagate({"age": [number]})
+        assert bin_of(net.variable("age").labels, number) == net.variable("age").code(bin)
+    assert bin_of(("< 1", "other", ">= 2"), 1.5) is None
+    assert bin_of(("< 1", ">= 1"), np.inf) is None
+    assert bin_of(("no", "yes"), 1.5) is None

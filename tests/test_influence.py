@@ -396,3 +396,38 @@ def test_xdsl_keeps_the_parameters_of_a_noisy_max_and_functions(tmp_path: Path) 
     assert again.free_parameters == net.free_parameters
     np.testing.assert_allclose(again.table("y"), net.table("y"), atol=1e-14)
     np.testing.assert_array_equal(again.table("z"), net.table("z"))
+
+
+def test_impossible_evidence_has_no_answer() -> None:
+    network = BayesianNetwork(
+        {"a": ["n", "y"], "b": ["n", "y"], "c": 2},
+        [("a", "b")],
+        {"a": [[0.5, 0.5]], "b": [[1, 0], [0, 1]]},
+    )
+    diagram = InfluenceDiagram(network, {"D": ["b"]}, {"U": (["a", "D"], [[1, 0], [0, 1]])}, actions={"D": ["x", "z"]})
+    given = {"a": ["n"], "b": ["y"]}
+    for ask in (diagram.solve, lambda row: diagram.action_values("D", row),
+                lambda row: diagram.value_of_information("D", row)):  # fmt: skip
+        with pytest.raises(ImpossibleEvidence):
+            ask(given)
+    assert diagram.action_values("D", {"a": ["n"]}) == {"x": 1.0, "z": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("decisions", "utilities"), [(["a"], {"U": (["a"], [1, 0])}), ({"a": []}, [1]), ({"a": []}, None)]
+)
+def test_decisions_and_utilities_are_given_by_name(decisions: Any, utilities: Any) -> None:
+    with pytest.raises(WiringError, match="by name"):
+        InfluenceDiagram(BayesianNetwork({"a": 2}), decisions, utilities)
+
+
+def test_a_noisy_max_that_xdsl_cannot_hold_is_warned_of(tmp_path: Path) -> None:
+    net = BayesianNetwork({"a": ["no", "yes"], "y": ["no", "yes"]}, [("a", "y")], {"y": fgrn.NoisyOr({"a": 0.8}, 0.1)})
+    with pytest.warns(fgrn.FgrnWarning, match="whole table is written"):
+        fgrn.write(net, tmp_path / "n.xdsl")
+    np.testing.assert_allclose(fgrn.read(tmp_path / "n.xdsl").table("y"), net.table("y"), atol=1e-14)
+
+
+def test_a_model_file_is_written_by_save(tmp_path: Path) -> None:
+    with pytest.raises(FgrnError, match=r"model\.save\("):
+        fgrn.write(BayesianNetwork({"a": 2}), tmp_path / "n.fgrn")

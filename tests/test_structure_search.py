@@ -437,3 +437,9 @@ def test_equal_rows_count_as_one_with_a_weight() -> None:
     table = {name: np.repeat(column, 20) for name, column in small.sample(50, seed=0).items()}
     once = {name: column[::20] for name, column in table.items()}
     assert small.score(table, "k2") == pytest.approx(small.score(once, "k2", weights=np.full(50, 20.0)), rel=1e-12)
+
+
+@pytest.mark.parametrize("learn", [fgrn.search, fgrn.chow_liu])
+def test_infinity_is_no_state(learn: Any) -> None:
+    with pytest.raises(fgrn.SchemaError, match="infinity is no state"):
+        learn({"a": [1.5, np.inf] * 10, "b": [0, 1] * 10})

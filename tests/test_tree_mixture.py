@@ -167,6 +167,11 @@ def test_other_messages_have_no_meaning(mixture: TreeMixture) -> None:
         TreeMixture(mixture.network, [1.0, 0.0, 1.0], mixture.tables)
     with pytest.raises(fgrn.WiringError, match="shape"):
         TreeMixture(mixture.network, [1.0], mixture.tables)
+    with pytest.raises(fgrn.WiringError, match="finite"):
+        TreeMixture(mixture.network, [np.inf, *[1.0] * (mixture.trees - 1)], mixture.tables)
+    name, stack = next(iter(mixture.tables.items()))
+    with pytest.raises(fgrn.TableError, match="sum to 1"):
+        TreeMixture(mixture.network, mixture.weights, {**mixture.tables, name: 2 * stack})
 
 
 # The estimator

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from math import prod
 from typing import Any, ClassVar, Self
 
@@ -122,11 +123,18 @@ class DeterministicTable(CompactTable):
     def _table(self, family: TableFamily) -> np.ndarray:
         cases, child = prod(family.sizes), family.child
         if callable(self.states):
+            self._check_arguments(self.states, family)
             joint = np.ndindex(*family.sizes)
             labels = [
                 self.states(*(parent.labels[code] for parent, code in zip(family.parents, codes, strict=True)))
                 for codes in joint
             ]
+        elif isinstance(self.states, str) or not isinstance(self.states, (Sequence, np.ndarray)):
+            raise TableError(
+                f"The DeterministicTable of {child.name!r} is a function or a list. Got {self.states!r} instead.",
+                value=self.states,
+                remedies="give the state of the variable for each joint state of its parents",
+            )
         else:
             labels = _unnested(self.states, len(family.parents))
         if len(labels) != cases:
@@ -136,6 +144,21 @@ class DeterministicTable(CompactTable):
                 remedies="give one for each, the first parent slowest",
             )
         return np.eye(child.cardinality)[[child.code(label) for label in labels]]
+
+    @staticmethod
+    def _check_arguments(function: Callable[..., Label], family: TableFamily) -> None:
+        """Raise an error if a function cannot be called with a state of each parent."""
+        try:
+            signature(function).bind(*family.parents)
+        except ValueError:
+            return  # a function that does not tell
+        except TypeError as why:
+            parents = ", ".join(parent.name for parent in family.parents)
+            raise TableError(
+                f"The function of the DeterministicTable of {family.child.name!r} cannot be called with a state of "
+                f"each parent ({parents}): {why}.",
+                remedies="give a function with an argument for each parent, in their order",
+            ) from None
 
     def with_numbers(self, family: TableFamily, table: np.ndarray) -> Self:
         """See `CompactTable`."""

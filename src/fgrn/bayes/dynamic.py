@@ -17,7 +17,6 @@ from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow import em
 from ..flow.evidence import encode
-from ..flow.marginals import refuse_impossible
 from ..graph.chain import sequence_begins
 from ..learning.execution import engine_for
 from ..learning.learn import Training, estep_over
@@ -29,7 +28,7 @@ from ..tables.outputs import frame_of_records
 from .bayesian import Arcs, BayesianNetwork
 from .directed_graph import ParentsOf
 from .factored import checked_variables
-from .slice_rows import SliceEStep, SliceRows
+from .slice_rows import SliceEStep, SliceRows, refuse_impossible_slices
 from .slices import SliceStructure, checked_links
 
 Links = Mapping[Any, Sequence[Any]] | Iterable[Sequence[Any]]
@@ -229,7 +228,9 @@ class DynamicBayesianNetwork:
                 parents[here] += [f"{c.name}[{time - c.lag}]" for c in structure.links.get(one, ()) if c.lag <= time]
                 tables[here] = self.table(one, time)
                 ties[here] = f"{one}, {structure.stage(one, time)} lags"
-        return BayesianNetwork(variables, parents, tables, ties=ties, name=self.name)
+        fixed = {part.name for part in self._step._parts if not part.learn}
+        kept = [f"{one}[{time}]" for one in structure.variables if one in fixed for time in range(length)]
+        return BayesianNetwork(variables, parents, tables, ties=ties, frozen=kept, name=self.name)
 
     # Rows
 
@@ -263,7 +264,7 @@ class DynamicBayesianNetwork:
         """The distribution of each variable in each slice, given this slice and all before it."""
         rows = self._encoded(data)
         past, _, likelihood = rows.steps().forward()
-        refuse_impossible(np.flatnonzero(np.isneginf(likelihood)))
+        refuse_impossible_slices(np.flatnonzero(np.isneginf(likelihood)))
         return self._answer(rows, past, 1.0, likelihood)
 
     def smooth(self, data: frames.Data) -> SliceBeliefs:
@@ -271,7 +272,7 @@ class DynamicBayesianNetwork:
         rows = self._encoded(data)
         steps = rows.steps()
         past, _, likelihood = steps.forward()
-        refuse_impossible(np.flatnonzero(np.isneginf(likelihood)))
+        refuse_impossible_slices(np.flatnonzero(np.isneginf(likelihood)))
         return self._answer(rows, past, steps.backward(), likelihood)
 
     def predict(self, data: frames.Data = None, steps: int = 1) -> SliceBeliefs:
@@ -291,14 +292,14 @@ class DynamicBayesianNetwork:
         else:
             rows = self._encoded(data)
             _, after, likelihood = rows.steps().forward()
-            refuse_impossible(np.flatnonzero(np.isneginf(likelihood)))
-            ends = np.flatnonzero(np.append(rows.evidence.begins[1:], True))
+            refuse_impossible_slices(np.flatnonzero(np.isneginf(likelihood)))
+            ends = np.flatnonzero(np.append(rows.evidence.begins[1:], True)[: rows.evidence.rows])
             last = self._handed(after[ends])
         pasts = [last]
         for _ in range(steps - 1):
             pasts.append(self._handed(pasts[-1] @ matrix))
         count = len(last)
-        past = np.stack(pasts, axis=1).reshape(count * steps, -1)
+        past = np.stack(pasts, axis=1).reshape(count * steps, len(structure.past))
         begins = np.arange(count * steps) % steps == 0
         nothing = replace(encode(self._step, {}, rows=count * steps), begins=begins)
         return self._answer(SliceRows(structure, self._step, nothing), past, 1.0, np.zeros(count * steps))
@@ -321,7 +322,7 @@ class DynamicBayesianNetwork:
         rows = self._encoded(data)
         past, after, weight = rows.largest_steps().best_path()
         lost = np.flatnonzero(np.isneginf(weight))
-        refuse_impossible(np.flatnonzero(rows.evidence.begins)[lost])
+        refuse_impossible_slices(np.flatnonzero(rows.evidence.begins)[lost])
         evidence, before, behind = rows.with_messages()
         before[...] = np.eye(before.shape[1])[past]
         behind[...] = np.eye(behind.shape[1])[after]

@@ -64,6 +64,16 @@ class InfluenceDiagram:
                 f"An InfluenceDiagram is made of a BayesianNetwork. Got a {type(network).__name__}.",
                 remedies="put the chance variables and their tables into one",
             )
+        if not isinstance(decisions, Mapping):
+            raise WiringError(
+                f"The decisions are given by name, in the order of time. Got {decisions!r} instead.",
+                remedies="write {'decision': ['what becomes known before it'], ...}",
+            )
+        if not isinstance(utilities, Mapping):
+            raise WiringError(
+                f"The utilities are given by name. Got {utilities!r} instead.",
+                remedies="write {'utility': (['a', 'b'], [[...], ...]), ...}",
+            )
         named = settings.by_name(decisions, error=WiringError)
         if not named and not utilities:
             raise WiringError("An InfluenceDiagram has a decision or a utility.", remedies="use the network alone")
@@ -194,8 +204,6 @@ class InfluenceDiagram:
         """
         states, weights = self._evidence(given)
         found = self._eliminated(states, weights, self._seen)
-        if found.probability <= 0:
-            raise ImpossibleEvidence("These values have probability zero together.", remedies="leave out some")
         policies = {
             name: Policy(self.variable(name), tuple(map(self.variable, one.scope[:-1])), one.values)
             for name, one in found.decisions.items()
@@ -228,12 +236,15 @@ class InfluenceDiagram:
             known |= {*new, name}
             before, new = name, set()
         stages.append(DecisionStage(before, frozenset(set(chance) - known)))
-        return eliminate(
+        found = eliminate(
             sizes,
             [one.at(states) for one in probabilities],
             [one.at(states) for one in self._utilities.values()],
             stages,
         )
+        if found.probability <= 0:
+            raise ImpossibleEvidence("These values have probability zero together.", remedies="leave out some")
+        return found
 
     def _evidence(self, given: frames.Data) -> tuple[dict[str, int], dict[str, np.ndarray]]:
         """The states of one row of evidence by variable, and weights of states; an error where decisions matter."""

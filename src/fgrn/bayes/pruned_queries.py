@@ -111,7 +111,7 @@ class PrunedQueries:
         apart = near.apart
         others = {**self._arrays_of(apart), **changed}
         if apart and (likelihood or weighted or not all(others[part.name].all() for part in apart)):
-            rest = self._question("apart", target, known, weighted, lambda: (apart, ()))
+            rest = self._question("apart", target, known, weighted, lambda: (apart, (), ()))
             _, more = rest.joint(model.index, others, evidence, ())
             logs = logs + more + _taken_out(apart)
             shares = np.where((more > -np.inf).reshape(-1, *[1] * len(target)), shares, 0.0)
@@ -119,27 +119,39 @@ class PrunedQueries:
 
     def _near(self, target: tuple[str, ...], known: frozenset[str], weighted: frozenset[str]) -> PrunedModel:
         """The tables that the distribution of a target depends on, and those that are apart from it."""
-        key = ("near", target, known, weighted, self.memory_limit)
-        if key not in self._questions:
+
+        def tables() -> tuple[Sequence[ScopedTable], tuple[str, ...], tuple[ScopedTable, ...]]:
             alive = alive_tables(self._parts, {*target, *known, *weighted})
             near = joined_tables(target, known, alive)
             names = {part.name for part in near}
-            found = self._question("near", target, known, weighted, lambda: (near, target))
-            apart = tuple(part for part in alive if part.name not in names)
-            self._questions[key] = replace(found, apart=apart)
-        return self._questions[key]
+            return near, target, tuple(part for part in alive if part.name not in names)
+
+        return self._question("near", target, known, weighted, tables)
 
     def _question(
         self, kind: str, target: tuple[str, ...], known: frozenset[str], weighted: frozenset[str], tables: Any
     ) -> PrunedModel:
-        """A pruned model, made of the tables and the variables together that `tables` returns; or kept from before."""
+        """A pruned model, made of what `tables` returns; or kept from before.
+
+        It is kept when it is complete, for threads may ask one model at once.
+
+        Args:
+            kind: of question.
+            target: the variables whose joint distribution is wanted.
+            known: those whose states are known.
+            weighted: those of whose states weights are known.
+            tables: a function to its tables, the variables that are together in a clique, and the tables apart.
+        """
         key = (kind, target, known, weighted, self.memory_limit)
-        if key not in self._questions:
+        found = self._questions.get(key)
+        if found is None:
+            parts, together, apart = tables()
+            made = PrunedModel.of(self._variables, parts, together, known, weighted, self.memory_limit)
+            found = replace(made, apart=apart)
             if len(self._questions) >= MOST_QUESTIONS:
                 self._questions.clear()
-            parts, together = tables()
-            self._questions[key] = PrunedModel.of(self._variables, parts, together, known, weighted, self.memory_limit)
-        return self._questions[key]
+            self._questions[key] = found
+        return found
 
     def _pruned_messages(
         self, data: frames.Data, kept: tuple[str, ...], parts: Collection[str], impossible: str = "raise"
@@ -159,7 +171,7 @@ class PrunedQueries:
             return None
         found = [
             self._question(
-                "alive", kept, known, weighted, lambda k=known, w=weighted: (self._alive({*kept, *k, *w}), ())
+                "alive", kept, known, weighted, lambda k=known, w=weighted: (self._alive({*kept, *k, *w}), (), ())
             )
             for _, known, weighted in groups
         ]
@@ -204,7 +216,9 @@ class PrunedQueries:
         groups = hard_and_soft(evidence, model.names)
         if self._fits() and not self._may_pay(evidence.rows, len(groups)):
             return None
-        every = [self._question("all", (), known, weighted, lambda: (self._parts, ())) for _, known, weighted in groups]
+        every = [
+            self._question("all", (), known, weighted, lambda: (self._parts, (), ())) for _, known, weighted in groups
+        ]
         if not self._pays(groups, every):
             return None
         codes = {name: np.zeros(evidence.rows, dtype=np.int64) for name in model.names}

@@ -11,7 +11,7 @@ import numpy as np
 from ..core.exceptions import ImpossibleEvidence, LearningError, WiringError
 from ..engines import Engine
 from ..flow.counts import CountingMethod, Counts, LocalEStep
-from ..flow.marginals import refuse_impossible
+from ..flow.marginals import REMEDIES, refuse_impossible
 from ..flow.messages import Messages
 from ..graph.blocks import Factor
 from ..graph.network import Network
@@ -22,6 +22,11 @@ from .slices import SliceStructure
 
 MOST_CELLS = 2**27
 """Cells of the steps of all distinct rows: 1 GiB."""
+
+
+def refuse_impossible_slices(impossible: np.ndarray) -> None:
+    """Raise if there are rows of probability zero given the rows before them, naming them."""
+    refuse_impossible(impossible, (*REMEDIES[:2], "see which rows these are: log_likelihood(data) is -inf there"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +94,7 @@ class SliceRows:
         try:
             found = network.max_marginals(rows, names=[name])[name]
         except ImpossibleEvidence as error:
-            refuse_impossible(np.flatnonzero(np.isin(which, list(error.rows))))
+            refuse_impossible_slices(np.flatnonzero(np.isin(which, list(error.rows))))
             raise
         return self._steps(found, np.zeros(len(found)), which)
 
@@ -171,7 +176,7 @@ class SliceEStep:
         model._parameters = replace(model._parameters, values=np.asarray(values))
         steps = self.rows.steps()
         past, _, likelihood = steps.forward()
-        refuse_impossible(np.flatnonzero(np.isneginf(likelihood)))
+        refuse_impossible_slices(np.flatnonzero(np.isneginf(likelihood)))
         estep, *views = self._inner
         self.rows.write_messages(past, steps.backward(), views)
         counts = estep.count(np.asarray(values))

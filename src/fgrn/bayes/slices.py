@@ -18,9 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import settings
+from ..core.distributions import frozen_array
 from ..core.exceptions import TableError, WiringError, counted, shortened, unknown_name
 from ..core.variable import Variable
 from .bayesian import BayesianNetwork
+from .compact_tables import CompactTable
 
 MOST_PAST_STATES = 1024
 """Joint states of what a slice has from earlier ones: each step of a sequence takes the square of that."""
@@ -42,11 +44,11 @@ def checked_links(known: Mapping[str, Variable], links: Any) -> dict[str, tuple[
     """Return the copies that each variable depends on, from names, pairs (name, lag), or pairs (parent, child)."""
     found: dict[str, list[Copy]] = {}
     if not isinstance(links, Mapping):
-        pairs = [tuple(pair) for pair in links]
-        for pair in pairs:
+        for given in settings.as_tuple_of_names("links", links, WiringError):
+            pair = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else ()
             if len(pair) not in (2, 3):
                 raise WiringError(
-                    f"A link is (parent, child) or (parent, child, lag). Got {pair!r}.", remedies="write it so"
+                    f"A link is (parent, child) or (parent, child, lag). Got {given!r}.", remedies="write it so"
                 )
             found.setdefault(settings.name_of(pair[1]), []).append(
                 Copy(settings.name_of(pair[0]), pair[2] if len(pair) == 3 else 1)
@@ -54,8 +56,8 @@ def checked_links(known: Mapping[str, Variable], links: Any) -> dict[str, tuple[
     else:
         for child, some in links.items():
             for one in settings.as_tuple_of_names("links", some, WiringError):
-                pair = (one, 1) if isinstance(one, (str, Variable)) else tuple(one)
-                if len(pair) != 2:
+                pair = (one, 1) if isinstance(one, (str, Variable)) else one
+                if not isinstance(pair, Sequence) or len(pair) != 2:
                     raise WiringError(f"A link is a name, or (name, lag). Got {one!r}.", remedies="write it so")
                 found.setdefault(settings.name_of(child), []).append(Copy(settings.name_of(pair[0]), pair[1]))
     for child, copies in found.items():
@@ -165,7 +167,9 @@ class SliceStructure:
         for stage in range(stages + 1):
             whole[self.cells(name, stage)] = 1 / shape[-1]
         starts = [first] if stages == 1 else first
-        if first is not None and (not stages or len(starts) != stages):
+        starts = list(starts) if isinstance(starts, Sequence) and not isinstance(starts, str) else starts
+        listed = isinstance(starts, list) or (isinstance(starts, np.ndarray) and starts.ndim > 0)
+        if first is not None and (not stages or not listed or len(starts) != stages):
             raise TableError(
                 f"{name!r} has {counted(stages, 'initial table')}, one for each of its lags.",
                 remedies="leave out `initial`" if not stages else "give each, the first slice first",
@@ -175,12 +179,17 @@ class SliceStructure:
                 continue
             place = self.cells(name, stage)
             wanted = whole[place].shape
-            array = np.asarray(given, dtype=np.float64)
-            if array.size != prod(wanted) or array.shape not in (wanted, (prod(wanted[:-1]), wanted[-1])):
-                what = "table" if stage == stages else "initial table"
+            what = f"The {'table' if stage == stages else 'initial table'} of {name!r}"
+            if isinstance(given, CompactTable):
                 raise TableError(
-                    f"The {what} of {name!r} must have the shape {wanted}: its parents in the slice, its links, and "
-                    f"itself. Got {array.shape} instead."
+                    f"{what} is a {type(given).__name__}; a dynamic network has whole tables.",
+                    remedies="give the array: the table of a BayesianNetwork of the variable and its parents",
+                )
+            array = frozen_array(given, what)
+            if array is None or array.shape not in (wanted, (prod(wanted[:-1]), wanted[-1])):
+                raise TableError(
+                    f"{what} must have the shape {wanted}: its parents in the slice, its links, and "
+                    f"itself. Got {np.shape(given)} instead."
                 )
             whole[place] = array.reshape(wanted)
         return whole

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import log, prod
+from math import inf, log, prod
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +22,7 @@ from ..core.variable import Variable
 from ..flow import em
 from ..flow.evidence import encode
 from ..tables import frames
+from ..tables.columns import REPLACE
 from ..tables.encoded import Evidence
 from ..tables.schema import MOST_LEVELS, MOST_NUMBERS
 from .bayesian import BayesianNetwork
@@ -158,6 +159,9 @@ def column_states(columns: Mapping[str, Any], given: Any) -> dict[str, Any]:
                 remedies=Remedy("give the states", states=...),
             )
         labels = found[name] = frames.states({name: column})[name]
+        endless = next((label for label in labels if label in (inf, -inf)), None)
+        if endless is not None:
+            raise SchemaError("infinity is no state.", column=name, value=endless, remedies=REPLACE)
         fractions = any(isinstance(label, float) and not label.is_integer() for label in labels)
         if len(labels) > (MOST_NUMBERS if fractions else MOST_LEVELS):
             raise SchemaError(

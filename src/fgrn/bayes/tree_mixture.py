@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core import settings
+from ..core.distributions import check_distribution
 from ..core.exceptions import FgrnError, WiringError, counted
 from ..core.settings import Name
 from ..core.variable import Variable
@@ -62,8 +63,11 @@ class TreeMixture(Queries):
         self.weights = np.asarray(weights, dtype=np.float64)
         self.tables = {name: np.asarray(stack, dtype=np.float64) for name, stack in tables.items()}
         layout = network._spec.layout
-        if self.weights.ndim != 1 or not len(self.weights) or not (self.weights > 0).all():
-            raise WiringError(f"The 'weights' are a positive number for each tree. Got {weights!r} instead.")
+        positive = np.isfinite(self.weights) & (self.weights > 0)
+        if self.weights.ndim != 1 or not len(self.weights) or not positive.all():
+            raise WiringError(
+                f"The 'weights' are a positive number, not infinite, for each tree. Got {weights!r} instead."
+            )
         self.weights = self.weights / self.weights.sum()
         if list(self.tables) != own_names(network):
             raise WiringError("The 'tables' are those of all hidden variables of the network, in their order.")
@@ -71,6 +75,7 @@ class TreeMixture(Queries):
             shape = (self.trees, *own_table(layout, network._parameters.values, name).shape)
             if stack.shape != shape:
                 raise WiringError(f"The 'tables' of {name!r} must have the shape {shape}. Got {stack.shape} instead.")
+            check_distribution(stack.reshape(-1, shape[-1]), f"A table of {name!r}")
 
     @property
     def trees(self) -> int:

@@ -398,7 +398,7 @@ def draw(
     from . import networks
 
     common.check_picture(output)
-    if networks.is_network(model):
+    if networks.is_network(model, slices=True):
         networks.draw_graph(
             model, output, given, as_json, rescale, method=method, detail=detail, variables=only or None
         )

@@ -11,7 +11,7 @@ from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 import numpy as np
@@ -367,24 +367,34 @@ def weighted(table: Any, column: str | None) -> tuple[Any, np.ndarray | None]:
 
 def estimator(path: str, unseen: str | None = None) -> LatentEstimator:
     """Return the estimator of a model file; `unseen` replaces its own setting if given."""
+    from ..files.model_file import load
+
+    model: Any = load(path)
+    use = use_of(path, model)
+    if use is not None:
+        raise FgrnError(
+            f"{path!r} holds no model of a table, but one of the class {type(model).__name__}.", remedies=use
+        )
+    if unseen is not None:
+        model.unseen = unseen
+    return cast("LatentEstimator", model)
+
+
+def use_of(path: str, model: Any) -> str | None:
+    """What to do with a model of a file that has no schema to read tables by; None for one that has: an estimator."""
     from ..bayes.dynamic import DynamicBayesianNetwork
     from ..bayes.factored import FactoredModel
     from ..bayes.influence import InfluenceDiagram
     from ..bayes.tree_mixture import TreeMixture
-    from ..files.model_file import load
     from ..graph.network import Network
 
-    model = load(path)
-    if isinstance(model, (FactoredModel, InfluenceDiagram, DynamicBayesianNetwork)):
-        raise FgrnError(f"{path!r} holds a network and not a model of a table. Ask it with `fgrn query`.")
-    if isinstance(model, (Network, TreeMixture)):
-        raise FgrnError(
-            f"{path!r} holds a network without a schema, so tables cannot be read for it. Learn one with `fgrn fit`, "
-            "or use it from Python: fgrn.load."
-        )
-    if unseen is not None:
-        model.unseen = unseen
-    return model
+    if isinstance(model, FactoredModel):
+        return "ask it with `fgrn query`"
+    if isinstance(model, InfluenceDiagram):
+        return "solve it with `fgrn solve`, or draw it with `fgrn draw`"
+    if isinstance(model, (DynamicBayesianNetwork, Network, TreeMixture)):
+        return f"draw it with `fgrn draw`, or use it from Python: fgrn.load({path!r})"
+    return None
 
 
 def aligned(

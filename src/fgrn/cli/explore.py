@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from ..core.exceptions import FgrnError
 from ..files.formats import FORMATS, READ_ONLY
 from . import common, networks
 from .wording import say
@@ -90,5 +91,13 @@ def _serve(model: Any, title: str, source: str, data: str | None, as_json: bool)
 
 def _load_model(path: str, format: str | None, rescale: bool) -> Any:
     from .. import load
+    from ..bayes.dynamic import DynamicBayesianNetwork
 
-    return load(path) if path.endswith(".fgrn") else networks.model_of(path, format, rescale)
+    if not path.endswith(".fgrn") or networks.is_network(path):
+        return networks.model_of(path, format, rescale)
+    model = load(path)
+    if isinstance(model, DynamicBayesianNetwork):
+        raise FgrnError(
+            f"A page shows no dynamic network, which {path!r} holds.", remedies=str(common.use_of(path, model))
+        )
+    return model

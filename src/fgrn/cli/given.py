@@ -9,6 +9,7 @@ import click
 import numpy as np
 
 from ..core.exceptions import EvidenceError, FgrnError, Remedy, counted, nearest, shortened
+from ..core.labels import bin_of, is_number
 from ..tables.missing import MISSING
 from . import common
 
@@ -39,7 +40,7 @@ def parted(text: str, names: Sequence[str], option: str = "--given") -> tuple[st
 
 
 def code_of(variable: Variable, text: str) -> int:
-    """Return the code of a state: of its label, or of a number equal to one label."""
+    """Return the code of a state: of its label, of a number equal to one label, or of the bin that holds a number."""
     labels = [str(label) for label in variable.labels]
     if text in labels:
         return labels.index(text)
@@ -47,6 +48,9 @@ def code_of(variable: Variable, text: str) -> int:
         same = [at for at, label in enumerate(labels) if float(label) == float(text)]
     except ValueError:
         same = []
+    if len(same) != 1 and is_number(text):
+        place = bin_of(variable.labels, float(text))
+        same = [] if place is None else [place]
     return same[0] if len(same) == 1 else variable.code(text)
 
 

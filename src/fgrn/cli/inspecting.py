@@ -51,6 +51,12 @@ def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool,
             return
 
     if data.endswith(".fgrn") and options["format_"] is None:
+        from ..files.model_file import load
+
+        model = load(data)
+        if common.use_of(data, model) is not None:
+            networks.described(data, model, as_json)
+            return
         raise FgrnError(
             f"{data!r} is a model of a table, and no table. `fgrn prototypes` and `fgrn draw` show what it has learnt."
         )

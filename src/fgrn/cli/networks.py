@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -21,12 +21,17 @@ if TYPE_CHECKING:
     from ..bayes.influence import InfluenceDiagram
 
 
-def is_network(path: str) -> bool:
-    """Whether a file holds a Bayesian network or factor graph, by its name or, for a model file, by its content."""
+def is_network(path: str, slices: bool = False) -> bool:
+    """Whether a file holds a Bayesian network or factor graph, by its name or, for a model file, by its content.
+
+    Args:
+        path: the path of the file.
+        slices: whether a dynamic network is one, too: that of its first slices.
+    """
     if not path.endswith(".fgrn"):
         return _ending(path) in READABLE or _ending(path) in UNREADABLE
     try:
-        return _loaded(path) is not None
+        return isinstance(_loaded(path, slices), _kinds())
     except FgrnError:
         return False  # who reads it says why
 
@@ -35,29 +40,47 @@ def _ending(path: str) -> str:
     return Path(path.removesuffix(".gz")).suffix.lower()
 
 
-def _loaded(path: str) -> FactoredModel | InfluenceDiagram | None:
+def _kinds() -> tuple[type, ...]:
     from ..bayes.factored import FactoredModel
     from ..bayes.influence import InfluenceDiagram
+
+    return FactoredModel, InfluenceDiagram
+
+
+def _loaded(path: str, slices: bool) -> Any:
+    """Return the model of a model file; with `slices`, of a dynamic network that of its first slices."""
+    from ..bayes.dynamic import DynamicBayesianNetwork
     from ..files.model_file import load
 
     model = load(path)
-    return model if isinstance(model, (FactoredModel, InfluenceDiagram)) else None
+    return model.unrolled(model.order + 1) if slices and isinstance(model, DynamicBayesianNetwork) else model
 
 
-def any_model_of(path: str, format: str | None = None, rescale: bool = False) -> FactoredModel | InfluenceDiagram:
-    """Return the network or influence diagram of a file; `rescale` divides each row of its tables by its sum."""
+def any_model_of(
+    path: str, format: str | None = None, rescale: bool = False, slices: bool = False
+) -> FactoredModel | InfluenceDiagram:
+    """Return the network or influence diagram of a file; `rescale` divides each row of its tables by its sum.
+
+    With `slices`, a dynamic network is that of its first slices.
+    """
     from .. import read
 
     if not path.endswith(".fgrn"):
-        found: FactoredModel | InfluenceDiagram = read(path, format, rescale=rescale or RESCALE)
-        return found
-    model = _loaded(path)
-    if model is None:
+        return cast("FactoredModel | InfluenceDiagram", read(path, format, rescale=rescale or RESCALE))
+    model = _loaded(path, slices)
+    if isinstance(model, _kinds()):
+        return cast("FactoredModel | InfluenceDiagram", model)
+    use = common.use_of(path, model)
+    if use is not None:
         raise FgrnError(
-            f"{path!r} is a model of a table, and a Bayesian network or factor graph is wanted. Ask it with "
-            "`fgrn predict`, `complete` or `explain`."
+            f"{path!r} holds a model of the class {type(model).__name__}, and a Bayesian network or factor graph is "
+            "wanted.",
+            remedies=use,
         )
-    return model
+    raise FgrnError(
+        f"{path!r} is a model of a table, and a Bayesian network or factor graph is wanted. Ask it with "
+        "`fgrn predict`, `complete` or `explain`."
+    )
 
 
 def model_of(path: str, format: str | None = None, rescale: bool = False) -> FactoredModel:
@@ -138,8 +161,12 @@ def convert(source: str, target: str, from_: str | None, to_: str | None, rescal
 def summary(path: str, as_json: bool, rescale: bool = False) -> None:
     """Print a summary of a network: variables, arcs, parameters, and the size of its junction tree."""
     from ..bayes.bayesian import BayesianNetwork
+    from ..bayes.influence import InfluenceDiagram
 
-    model = model_of(path, rescale=rescale)
+    model = any_model_of(path, rescale=rescale)
+    if isinstance(model, InfluenceDiagram):
+        described(path, model, as_json)
+        return
     found: dict[str, Any] = {"file": path, "name": model.name, "variables": len(model.variables)}
     states = [variable.cardinality for variable in model.variables]
     found |= {"states": sum(states), "most_states": max(states)}
@@ -179,6 +206,16 @@ def summary(path: str, as_json: bool, rescale: bool = False) -> None:
         for variable in model.variables
     ]
     say(common.aligned(heads, rows, left=4))
+
+
+def described(path: str, model: Any, as_json: bool) -> None:
+    """Print what a model is that is neither a Bayesian network nor one of a table, and what can be done with it."""
+    use = common.use_of(path, model)
+    if as_json:
+        common.as_json({"file": path, "kind": type(model).__name__, "description": repr(model)})
+    else:
+        say(visible(repr(model), lines=True))
+        say(visible(f"\nWhat to do: {use}.", lines=True))
 
 
 def _neighbours(model: FactoredModel) -> dict[str, list[str]]:
@@ -279,7 +316,8 @@ def query(
     NETWORK is a BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE file. Of one row of evidence, a table with bars is shown, or
     with -o written (variable, state, probability). Rows of --evidence have an answer each, in columns, and a row that
     is impossible has none; an empty cell is unknown, and cells may also be weights, [.2,.8], or !=state. Codes for
-    missing values that are states of the network, such as None, are states.
+    missing values that are states of the network, such as None, are states. A number is put in its bin where all states
+    of a variable are bins.
     """
     asked = [
         option
@@ -296,6 +334,8 @@ def query(
         raise click.UsageError(f"{' and '.join(asked)} are two questions. Ask one at a time.")
     if asked and method == "loopy":
         raise click.UsageError(f"{asked[0]} needs --method exact.")
+    if costs and not voi:
+        raise click.UsageError("--cost goes with --voi.")
     if output:
         common.check_table(output, as_json)
         common.check_other(output, {"NETWORK": network, "--evidence": evidence})
@@ -382,7 +422,7 @@ def draw_graph(
     from .. import plots
     from ..bayes.influence import InfluenceDiagram
 
-    model = any_model_of(path, rescale=rescale)
+    model = any_model_of(path, rescale=rescale, slices=True)
     if isinstance(model, InfluenceDiagram):
         if given:
             raise click.UsageError("An influence diagram is drawn without evidence: leave out --given.")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import pairwise
+from math import isfinite
 from typing import TypeAlias
 
 import numpy as np
@@ -36,8 +40,26 @@ def is_text(value: str) -> bool:
 
 
 def is_binned(labels: Labels) -> bool:
-    """Return whether the labels are names of bins, as `columns.bin_labels` makes them."""
+    """Return whether the labels are names of bins, as `bin_names` makes them."""
     return len(labels) > 1 and str(labels[0]).startswith("< ") and str(labels[-1]).startswith(">= ")
+
+
+def bin_names(edges: Sequence[str]) -> list[str]:
+    """Return a label for each bin between edges that are written as texts."""
+    return [f"< {edges[0]}", *(f"{a} to {b}" for a, b in pairwise(edges)), f">= {edges[-1]}"]
+
+
+def bin_of(labels: Labels, number: float) -> int | None:
+    """Return the position of the bin that holds a number, from the labels of bins; None if there is none.
+
+    The labels have the edges as they are shown, with few digits.
+    """
+    if not is_binned(labels) or not isfinite(number):
+        return None
+    shown = [str(labels[0]).removeprefix("< "), *(str(label).rpartition(" to ")[2] for label in labels[1:-1])]
+    if list(labels) != bin_names(shown) or not all(map(is_number, shown)):
+        return None
+    return bisect_right([float(edge) for edge in shown], number)
 
 
 def is_number(label: Label) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.arrays import equal_numbers, numbers
 from ..core.exceptions import EvidenceError, counted, shortened
-from ..core.labels import Labels, is_binned, takes_codes
+from ..core.labels import Labels, bin_of, is_binned, takes_codes
 from ..core.settings import check_states, name_of
 from ..tables import frames
 from ..tables.encoded import SOFT, Evidence, Variables, checked_weights, column_of_each
@@ -410,7 +410,9 @@ class _Column:
         if any(str(label) == text for label in self.labels[:1000]):
             hint = "give it as another type (text and numbers differ) or without blanks, as the state is"
         elif isinstance(value, (int, float)) and is_binned(self.labels):
-            hint = "turn the numbers into bins: model.schema_.codes(X), of an estimator"
+            place = bin_of(self.labels, value)
+            own = "the bin that holds it" if place is None else f"the bin that holds it, {self.labels[place]!r}"
+            hint = f"give {own}; the schema of an estimator does so: model.schema_.codes(X)"
         elif isinstance(value, float) and 0 < value < 1:
             hint = "write a distribution in one row as [[...]], a list of rows"
         elif text in (*MISSING, "."):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..core.exceptions import ImpossibleEvidence, Remedy
@@ -79,11 +81,11 @@ REMEDIES = (
 """What to do about evidence of probability zero."""
 
 
-def refuse_impossible(impossible: np.ndarray) -> None:
+def refuse_impossible(impossible: np.ndarray, remedies: Sequence[str | Remedy] = REMEDIES) -> None:
     """Raise if there are rows of probability zero, naming them."""
     if len(impossible):
         raise ImpossibleEvidence(
             "this evidence has probability zero under the model; its values cannot go together.",
             rows=impossible.tolist(),
-            remedies=REMEDIES,
+            remedies=remedies,
         )

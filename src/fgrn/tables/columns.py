@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..core.exceptions import Remedy, SchemaError, counted
-from ..core.labels import Label, is_number, plain_number
+from ..core.labels import Label, bin_names, is_number, plain_number
 from . import frames
 from .missing import is_missing_value, is_missing_word
 
@@ -263,7 +263,7 @@ def bin_labels(edges: Sequence[float]) -> list[str]:
             abs(float(text) - edge) <= 0.005 * min(_gaps(edges)) for text, edge in zip(shown, edges, strict=True)
         ):
             break
-    return [f"< {shown[0]}", *(f"{a} to {b}" for a, b in pairwise(shown)), f">= {shown[-1]}"]
+    return bin_names(shown)
 
 
 def _gaps(edges: Sequence[float]) -> list[float]:

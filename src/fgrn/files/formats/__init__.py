@@ -136,7 +136,9 @@ def write_document(document: Document, path: str | os.PathLike[str], format: str
         endings = ", ".join(EXTENSIONS)
         only = f"{_suffix(place)} is read, and not written; " if _suffix(place) in READABLE else ""
         told = f"{only}the format is told by the end of the name ({endings})."
-        raise NetworkFileError(told, file=repr(str(place)), remedies=Remedy("state it", format=...))
+        own = f"a model file of fgrn is written by save: model.save({str(place)!r})"
+        remedies = [own] if _suffix(place) == ".fgrn" else [Remedy("state it", format=...)]
+        raise NetworkFileError(told, file=repr(str(place)), remedies=remedies)
     check_document(document)
     if (document.decisions or document.utilities) and kind not in WITH_DECISIONS:
         raise NetworkFileError(

@@ -17,6 +17,7 @@ from xml.sax.saxutils import escape, quoteattr
 import numpy as np
 
 from ...bayes.document import Document
+from ...core.exceptions import FgrnWarning, warn
 from ..container import short_repr
 from .builder import RESCALE, Builder
 from .identifiers import identifiers, is_identifier, note_of, read_note
@@ -311,6 +312,14 @@ def _definition(
             columns += [record["effects"][parent][state] for state in order]
         numbers = np.array([*columns, record["leak"]]).ravel().tolist()
         return "noisymax", {"strengths": " ".join(map(str, strengths)), "parameters": numbers_text(numbers)}
+    if record.get("kind") == "noisy_max":
+        warn(
+            f"In XDSL the state of a noisy-max node without an effect is its last; that of {child!r} is not, so its "
+            "whole table is written, without the parameters.",
+            FgrnWarning,
+            column=child,
+            remedies=("order its states so that it is the last", "keep the parameters in a model file: model.save"),
+        )
     return "cpt", {"probabilities": numbers_text(values.ravel().tolist())}
 
 
