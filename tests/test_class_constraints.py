@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 
 import fgrn
+from fgrn.statistics.alignment import in_order_of
+from fgrn.statistics.latent_classes import LatentClasses
 
 ROWS = 600
 CONSTRAINTS = [
@@ -159,3 +162,60 @@ def test_constraints_that_exclude_each_other_are_told(model: fgrn.LatentClassMod
     ):
         with pytest.raises(fgrn.LearningError, match="constraints"):
             act()
+
+
+HELD = [("fixed", "q0", 0, "yes", 0.5)]
+
+
+def test_replicates_keep_what_is_held_in_its_class() -> None:
+    few = {name: values[:200] for name, values in TABLE.items()}
+    held = fgrn.LatentClassModel(2, n_epochs=20, constraints=HELD, random_state=0).fit(few)
+    found = held.bootstrap(n_bootstrap=6, n_init=3).to_frame()
+    own = found[(found["item"] == "q0") & (found["class"] == 0)]
+    np.testing.assert_allclose(own[["low", "high"]], 0.5, atol=1e-12)
+    assert held.vuong_lrt(n_init=1).ratio > 0  # one class more has cells of its own
+
+
+def test_only_orders_that_meet_the_constraints_are_tried() -> None:
+    tables = (np.array([[0.5, 0.5], [0.9, 0.1], [0.1, 0.9]]),)
+    held = np.array([[True, True], [False, False], [False, False]])
+    model = LatentClasses(
+        ("q",), (("a", "b"),), np.full(3, 1 / 3), tables, held=held, leader=np.arange(6).reshape(3, 2)
+    )
+    other = replace(model, tables=(np.array([[0.5, 0.5], [0.2, 0.8], [0.6, 0.4]]),))
+    np.testing.assert_array_equal(in_order_of(other, model).cells, [[0.5, 0.5], [0.6, 0.4], [0.2, 0.8]])
+    leader = np.array([[0, 1], [0, 1], [4, 5]])
+    equal = replace(model, held=None, leader=leader, tables=(np.array([[0.1, 0.9], [0.1, 0.9], [0.5, 0.5]]),))
+    assert in_order_of(equal, model) is equal
+
+
+def test_rows_that_are_held_whole_have_no_free_parameter() -> None:
+    every = [("fixed", "q3", 0, level, value) for level, value in (("a", 0.33), ("b", 0.56), ("c", 0.11))]
+    sure = [("fixed", "q3", 0, "b", 1.0)]
+    for constraints in (every, sure):
+        found = fgrn.LatentClassModel(2, n_epochs=20, constraints=constraints, random_state=0).fit(TABLE)
+        assert found.network_.free_parameters - found.report().n_parameters == 2
+        assert found.network_.table("q3")[0].sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("constraints", "n_hidden", "told"),
+    [
+        ([("zero", "q0", 0, "yes"), *HELD], 2, "The 'constraints' hold one probability at 0, and"),
+        ([("fixed", "q0", 0, "no", 0.6), *HELD], 2, "The 'constraints' hold probabilities in a row"),
+        (HELD, "auto", "The 'n_hidden' must be a number under constraints"),
+    ],
+)
+def test_messages_go_on_from_the_setting(constraints: list[Any], n_hidden: Any, told: str) -> None:
+    with pytest.raises(fgrn.LearningError, match=told):
+        fgrn.LatentClassModel(n_hidden, constraints=constraints, random_state=0).fit(TABLE)
+
+
+def test_tables_that_are_not_learnt_have_no_constraints(model: fgrn.LatentClassModel) -> None:
+    net = model.network_.copy()
+    with pytest.raises(fgrn.LearningError, match="'q1', which is not learnt"):
+        net.learn(TABLE, epochs=1, only=["q0"], constraints=[("equal", "q0", "q1")])
+    before = net.table("q5")
+    net.learn(TABLE, epochs=2, starts=2, only=["q0"], constraints=HELD)
+    np.testing.assert_array_equal(net.table("q5"), before)
+    assert net.table("q0")[0, 1] == 0.5

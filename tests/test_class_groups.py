@@ -109,3 +109,6 @@ def test_rows_without_a_group_are_left_out_and_bad_groups_told(model: fgrn.Laten
         model.compare_groups(GROUPS, items=["q9"])
     with pytest.raises(fgrn.FgrnError, match="test"):
         found.test("q9")
+    given = fgrn.LatentClassModel(2, learn_prior=False, n_epochs=2, random_state=0).fit(TABLE)
+    with pytest.raises(fgrn.LearningError, match="learn_prior"):
+        given.compare_groups(GROUPS)

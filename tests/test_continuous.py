@@ -229,6 +229,41 @@ def test_columns_that_cannot_be_continuous_are_refused(change: dict[str, Any], t
         fgrn.LatentClassModel(2, continuous=NAMES).fit(table.assign(**change))
 
 
+def test_columns_of_an_earlier_fit_are_forgotten(table: pd.DataFrame) -> None:
+    found = fgrn.LatentClassModel(2, continuous="auto", n_epochs=3, random_state=0).fit(table)
+    assert found.continuous_
+    assert found.fit(table[["smokes", "region"]]).continuous_ == ()
+    found.set_params(continuous=["a"]).fit(table)
+    assert found.set_params(continuous=None).fit(table).continuous_ == ()
+
+
+@pytest.mark.parametrize("accelerate", [False, True])
+def test_means_are_learnt_only_where_they_are_named(model: Any, table: pd.DataFrame, accelerate: bool) -> None:
+    net, before = model.network_.copy(), model.network_.moments
+    shifted = table.assign(a=table["a"] + 5, b=table["b"] + 5)
+    net.learn(shifted, epochs=4, starts=2, accelerate=accelerate, only=["smokes"])
+    np.testing.assert_array_equal(net.moments, before)
+    net.learn(shifted, epochs=4, starts=2, accelerate=accelerate, only=["a"])
+    moved = (np.array(net.moments) != before).any(axis=(0, 1))
+    assert moved.tolist() == [True, False, False]
+    net.learn(table[["smokes", "region"]], epochs=1)  # without any of the columns: their numbers are missing
+    assert np.isfinite(net.moments).all()
+
+
+def test_one_variance_of_all_columns_is_learnt_from_all(table: pd.DataFrame) -> None:
+    found = fgrn.LatentClassModel(2, continuous=NAMES, covariance="spherical", n_epochs=2, random_state=0).fit(table)
+    with pytest.raises(fgrn.LearningError, match="spherical"):
+        found.network_.learn(table, epochs=1, only=["a"])
+
+
+def test_numbers_whose_powers_overflow_are_refused(model: Any, table: pd.DataFrame) -> None:
+    large = table.assign(a=table["a"].where(table.index > 0, 1e160))
+    named = fgrn.LatentClassModel(2, continuous=["a"])
+    for act in (model.predict_proba, model.report, model.network_.learn, named.fit):
+        with pytest.raises(fgrn.FgrnError, match=r"beyond 1e[+]50"):
+            act(large)
+
+
 def test_what_needs_levels_is_refused_in_words(model: Any, table: pd.DataFrame, tmp_path: Path) -> None:
     with pytest.raises(fgrn.FgrnError, match="column 'z'"):
         fgrn.LatentClassModel(2, continuous=["z"]).fit(table)

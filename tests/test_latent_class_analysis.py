@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import fgrn
 from fgrn.cli import main
@@ -556,6 +558,37 @@ def test_a_missing_cluster_is_named(model: fgrn.LatentClassModel, table: dict[st
 def test_one_size_needs_no_list(model: fgrn.LatentClassModel) -> None:
     found = model.bootstrap_lrt(n_bootstrap=1, n_init=1, sizes=1)
     assert [one.classes for one in found.tests] == [1]
+
+
+def test_too_few_replicates_choose_no_number_of_classes(model: fgrn.LatentClassModel) -> None:
+    found = model.bootstrap_lrt(n_bootstrap=1, n_init=1, sizes=1)
+    for few, chosen in ((1, None), (19, None), (20, 1)):
+        one = replace(found, replicates=few)
+        assert (one.chosen, bool(one.warnings)) == (chosen, chosen is None)
+        assert ("warning: with" in str(one)) == (chosen is None)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        "standard_errors", "goodness_of_fit", "bivariate_residuals", "bootstrap", "bootstrap_lrt", "vuong_lrt",
+        "membership_regression", "distal_outcome", "compare_groups", "agreement", "draws", "report", "relabel",
+    ],
+)  # fmt: skip
+def test_analyses_of_a_model_that_is_not_fitted_are_refused(act: str) -> None:
+    given = {"membership_regression": [{"z": [1.0]}], "agreement": [None]}
+    arguments = given.get(act, [[1]] if act in ("distal_outcome", "compare_groups", "draws") else [])
+    with pytest.raises(NotFittedError):
+        getattr(fgrn.LatentClassModel(2), act)(*arguments)
+
+
+def test_solutions_with_continuous_columns_are_not_compared(model: fgrn.LatentClassModel) -> None:
+    table = {"a": ["x", "y"] * 20, "b": ["x", "x", "y", "y"] * 10}
+    number = [float(n) for n in range(40)]
+    plain = fgrn.LatentClassModel(2, n_epochs=2, random_state=0).fit(table)
+    other = fgrn.LatentClassModel(2, n_epochs=2, continuous=["z"], random_state=0).fit({**table, "z": number})
+    with pytest.raises(fgrn.LearningError, match="same columns"):
+        plain.agreement(other)
 
 
 def test_weights_are_of_the_rows_of_a_table(model: fgrn.LatentClassModel) -> None:

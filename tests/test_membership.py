@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import fgrn
-from fgrn.statistics.membership import LatentClassRegression
+from fgrn.statistics.membership import LatentClassRegression, three_step_regression
+from fgrn.statistics.three_step import AssignedRows
 
 ROWS, ITEMS = 400, 4
 BETA = np.array([[0.0, 0.0, 0.0], [-0.4, 1.0, 0.6]])
@@ -166,6 +167,29 @@ def test_a_covariate_that_separates_or_is_doubled_is_told(model: fgrn.LatentClas
         model.membership_regression({"z": first * 1.0, "twice": first * 2.0}, steps=steps, n_init=1)
     with pytest.raises(fgrn.LearningError, match="steps"):
         model.membership_regression(COVARIATES, steps=4)
+
+
+def test_covariates_that_cannot_be_used_are_told(model: fgrn.LatentClassModel) -> None:
+    z = {"z": COVARIATES["z"]}
+    two = model.membership_regression(z, steps=2)
+    with pytest.raises(fgrn.LearningError, match="'abc' is none") as caught:
+        two.predict_proba({"z": [50.0, "abc"]})
+    assert (caught.value.column, caught.value.row) == ("z", 1)
+    for constant in (["a"] * ROWS, [1.0] * ROWS):
+        with pytest.raises(fgrn.LearningError, match="constant"):
+            model.membership_regression({**z, "constant": constant}, steps=2)
+    with pytest.raises(fgrn.LearningError, match="'observed', 'robust'"):
+        model.membership_regression(z, steps=2, kind="outer")
+    with pytest.raises(fgrn.LearningError, match="one class"):
+        fgrn.LatentClassModel(1, n_epochs=2).fit(TABLE).membership_regression(z)
+
+
+def test_three_steps_name_the_others_where_assignments_are_too_many() -> None:
+    often = np.repeat([0.95, 0.5], 100)  # assigned to the first class; of its own rows 0.7 are
+    assigned = np.tile(np.arange(100), 2) / 100 >= often
+    rows = AssignedRows(assigned.astype(int), np.ones(200), np.array([[0.7, 0.3], [0.3, 0.7]]))
+    with pytest.raises(fgrn.LearningError, match=r"assigned to a class than if all belonged to it.*steps=2.*steps=1"):
+        three_step_regression(rows, {"word": ["a"] * 100 + ["b"] * 100})
 
 
 def test_rows_without_a_covariate_are_left_out(model: fgrn.LatentClassModel) -> None:

@@ -6,6 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+LARGEST_CONTINUOUS = 1e50
+"""Of the numbers of a continuous column: the fourth powers of larger ones, in standard errors, would overflow."""
+
 
 def frozen(values: Iterable[object] | np.ndarray, dtype: type | str = np.int64) -> np.ndarray:
     """Return the values as a new read-only array of the given type."""
@@ -36,3 +39,13 @@ class ReadOnlyArrays:
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
         self.__dict__.update(state)
+
+
+def first_beyond(numbers: np.ndarray) -> tuple[int, str] | None:
+    """The first row whose number is infinite, or too large for a continuous column, and this in words; None if none."""
+    beyond = np.abs(numbers) > LARGEST_CONTINUOUS  # NaN is not
+    if not beyond.any():
+        return None
+    row = int(beyond.argmax())
+    endless = np.isinf(numbers[row])
+    return row, "is no finite number." if endless else f"is beyond {LARGEST_CONTINUOUS:g}, so that its powers overflow."

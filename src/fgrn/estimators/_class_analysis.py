@@ -46,7 +46,9 @@ class ClassAnalysis(KeptRows):
     def _train(self, table: EncodedTable) -> None:
         if self.constraints and self.n_hidden == "auto":
             raise LearningError(
-                "name classes by their number, so that this must be a number.", setting="n_hidden", value="auto"
+                "must be a number under constraints, which name classes by their number.",
+                setting="n_hidden",
+                value="auto",
             )
         if self.schema_.continuous:
             self._refuse_constraints("models with continuous columns")
@@ -58,11 +60,11 @@ class ClassAnalysis(KeptRows):
     def _parameter_count(self, net: Network) -> int:
         return net._free_parameters_under(self.constraints) if self.constraints else net.free_parameters
 
-    def _estimates(self) -> LatentClasses:
-        found = super()._estimates()
+    def _estimates_of(self, net: Network) -> LatentClasses:
+        found = super()._estimates_of(net)
         if not self.constraints:
             return found
-        held, leader = self.network_._constrained_cells(self.constraints, found.names)
+        held, leader = net._constrained_cells(self.constraints, found.names)
         return replace(found, held=held, leader=leader)
 
     def _refuse_constraints(self, what: str) -> None:
@@ -126,6 +128,7 @@ class ClassAnalysis(KeptRows):
             clusters: the cluster of each row of X, if rows were drawn in clusters: the errors are robust.
             strata: the stratum of each row of X.
         """
+        check_is_fitted(self)
         grouped = clusters is not None or strata is not None
         if self.schema_.continuous and not grouped and weights == "frequency":
             return profile_errors(self._profiles(), self._profile_rows(X, sample_weight), kind, level)
@@ -257,7 +260,10 @@ class ClassAnalysis(KeptRows):
             strata: the stratum of each row.
             n_init: starts of one step, the first from the estimate; those of the model unless given.
         """
+        check_is_fitted(self)
         settings.choice("steps", steps, (1, 2, 3), LearningError)
+        if self.n_hidden_ == 1:
+            raise LearningError("The model has one class, so that membership has nothing to be regressed on.")
         if self.schema_.continuous and steps == 3:
             assigned = self._assigned(X, sample_weight)
             how = ErrorKind.of(len(assigned.weights), kind, weights, clusters, strata)
@@ -306,6 +312,13 @@ class ClassAnalysis(KeptRows):
             n_init: starts of the models, the first from the estimate; those of the model unless given.
         """
         self._refuse_constraints("groups")
+        if not self.learn_prior:
+            raise LearningError(
+                "must be True to compare groups, whose class sizes are estimated.",
+                setting="learn_prior",
+                value=False,
+                remedies="fit a model with it",
+            )
         starts = self.n_init if n_init is None else n_init
         settings.whole("n_init", starts, 1, LearningError)
         model, rows = self._analysed(X, sample_weight, merge=False)
@@ -343,13 +356,14 @@ class ClassAnalysis(KeptRows):
         """
         model, rows = self._analysed(X, sample_weight)
         theirs = other._estimates()
-        if theirs.names != model.names or theirs.levels != model.levels:
+        if theirs.names != model.names or theirs.levels != model.levels or other.schema_.continuous:
             raise LearningError("Two solutions are compared that have the same columns with the same levels.")
         first, second = (one.posterior(rows.codes)[0].argmax(axis=1) for one in (model, theirs))
         return SolutionComparison.of(first, second, rows.weights, (model.n_classes, theirs.n_classes))
 
     def _assigned(self, X: Any, sample_weight: Any) -> AssignedRows:
         """The likeliest class of each row, with how often it is the wrong one."""
+        check_is_fitted(self)
         if not self.schema_.continuous:
             return AssignedRows.of(*self._analysed(X, sample_weight, merge=False))
         rows = self._profile_rows(X, sample_weight)
@@ -373,6 +387,7 @@ class ClassAnalysis(KeptRows):
 
     def _analysed(self, X: Any, sample_weight: Any, merge: bool = True) -> tuple[LatentClasses, Patterns]:
         """The estimates, and the rows they are judged on."""
+        check_is_fitted(self)
         if self.schema_.continuous:
             raise LearningError(
                 "This analysis is of patterns of levels, and the model has continuous columns.",

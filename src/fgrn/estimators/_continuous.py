@@ -51,7 +51,7 @@ class ContinuousColumns(LatentEstimator):
         names = self.schema_.continuous
         if names and self.cycles > 1:
             raise LearningError(
-                "Continuous columns are learnt with one update of each table per epoch.",
+                "must be 1 with continuous columns, which are learnt with one update of each table per epoch.",
                 setting="cycles",
                 value=self.cycles,
                 remedies=Remedy("use one", cycles=1),
@@ -66,7 +66,7 @@ class ContinuousColumns(LatentEstimator):
     def _leaves_of(self, states: int) -> GaussianLeaves | None:
         """The continuous columns of a network with so many hidden states."""
         found = self._leaves
-        if found is None and hasattr(self, "network_"):
+        if found is None and self.schema_.continuous and hasattr(self, "network_"):
             found = self.network_.leaves
         if found is None:
             return None
@@ -98,7 +98,7 @@ class ContinuousColumns(LatentEstimator):
     def _fit_stream(self, X: Any, sample_weight: Any, target: Any = None, executor: Any = None) -> Self:
         if self.continuous is not None or (self.schema is not None and self.schema.continuous):
             raise LearningError(
-                "Continuous columns are learnt from a table in memory.",
+                "columns are learnt from a table in memory.",
                 setting="continuous",
                 remedies=("read the table first", Remedy("put the numbers into bins", continuous=None)),
             )
@@ -111,7 +111,7 @@ class ContinuousColumns(LatentEstimator):
 
     def _refuse_batches(self) -> NoReturn:
         raise LearningError(
-            "Continuous columns are learnt from all rows at once: use fit.",
+            "columns are learnt from all rows at once: use fit.",
             setting="continuous",
             remedies=Remedy("put the numbers into bins", continuous=None),
         )

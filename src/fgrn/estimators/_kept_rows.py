@@ -15,6 +15,7 @@ from ..core import settings
 from ..core.arrays import numbers
 from ..core.exceptions import LearningError, Remedy
 from ..graph import structures
+from ..graph.network import Network
 from ..statistics.bootstrap import Refit, drawn_from_rows
 from ..statistics.imputation import MissingValues, drawn_values
 from ..statistics.latent_classes import LatentClasses, Patterns
@@ -72,6 +73,7 @@ class KeptRows(Choosing):
             uncertainty: whether the parameters are uncertain, too: the model is then fitted, for each table, to rows
                 drawn with replacement from those that it was fitted on, or from X if they are not kept with the model.
         """
+        check_is_fitted(self)
         settings.whole("m", m, 1, LearningError)
         if self.schema_.continuous:
             raise LearningError(
@@ -132,8 +134,7 @@ class KeptRows(Choosing):
         def refit(rows: Patterns, size: int, seed: int) -> LatentClasses:
             net = self.network_.copy() if size == own.n_classes else self._network(size)
             net.learn(Evidence.of_codes(own.names, rows.codes, rows.weights), **(options | {"seed": seed}))
-            tables = tuple(net.table(name) for name in own.names)
-            return replace(own, prior=net.prior(self._hidden_name()), tables=tables)
+            return self._estimates_of(net)
 
         return refit
 
@@ -158,9 +159,13 @@ class KeptRows(Choosing):
     def _estimates(self) -> LatentClasses:
         """The estimates as arrays."""
         check_is_fitted(self)
+        return self._estimates_of(self.network_)
+
+    def _estimates_of(self, net: Network) -> LatentClasses:
+        """Those of a network of the same columns, which may have another number of classes."""
         states = self.schema_.states
-        prior = self.network_.prior(self._hidden_name())
-        tables = tuple(self.network_.table(name) for name in states)
+        prior = net.prior(self._hidden_name())
+        tables = tuple(net.table(name) for name in states)
         levels = tuple(map(tuple, states.values()))
         return LatentClasses(tuple(states), levels, prior, tables, float(self.smoothing), bool(self.learn_prior))
 

@@ -86,4 +86,5 @@ def extrapolated(
         tables = np.where(spec.learnt, spec.constraints.met(layout, tables, third), third)
     if spec.leaves is None:
         return tables, length
+    end = np.where(spec.learnt_moments, end, end_of_third)
     return np.concatenate([tables, spec.leaves.within_limits(end, end_of_third)]), length

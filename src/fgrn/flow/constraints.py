@@ -21,6 +21,9 @@ FORMS = (
     "('fixed', 'q1', 0, 'yes', 0.9) or ('zero', 'q1', 0, 'yes')"
 )
 
+ROUNDED = 1e-9
+"""Sums of probabilities that differ by no more from 1 are 1."""
+
 
 @dataclass(frozen=True, eq=False)
 class Constraints(ReadOnlyArrays):
@@ -46,21 +49,34 @@ class Constraints(ReadOnlyArrays):
             elif (kind == "fixed" and len(parts) == 5) or (kind == "zero" and len(parts) == 4):
                 value = float(parts[4]) if kind == "fixed" and isinstance(parts[4], (int, float)) else 0.0
                 if kind == "fixed" and (not isinstance(parts[4], (int, float)) or not 0 <= value <= 1):
-                    raise _wrong(f"The probability in {entry!r} must be from 0 to 1.", entry)
+                    raise _wrong(f"hold a probability in {entry!r} that is not a number from 0 to 1.", entry)
                 start = layout.lines[_line_number(layout, parts[1], parts[2], entry)]
-                fixed[start + place(parts[1], parts[3])] = value
+                cell = start + place(parts[1], parts[3])
+                if not np.isnan(fixed[cell]) and fixed[cell] != value:
+                    told = f"hold one probability at {fixed[cell]:g}, and in {entry!r} at {value:g}."
+                    raise _wrong(told, entry)
+                fixed[cell] = value
             else:
-                raise _wrong(f"{entry!r} is not a constraint. Write {FORMS}.", entry)
+                raise _wrong(f"have an entry that is not one of them: {entry!r}. Write {FORMS}.", entry)
         within = np.arange(layout.size) - layout.lines[layout.line_of]
         leader = layout.lines[first[layout.line_of]] + within
-        return cls(frozen(_shared(fixed, leader), np.float64), frozen(leader, np.intp))._checked(layout)
+        fixed = _shared(fixed, leader)
+        nothing_left = np.bincount(layout.line_of, np.nan_to_num(fixed)) >= 1 - ROUNDED
+        fixed[np.isnan(fixed) & nothing_left[layout.line_of]] = 0.0
+        return cls(frozen(fixed, np.float64), frozen(leader, np.intp))._checked(layout)
 
     def _checked(self, layout: Layout) -> Constraints:
         held = np.bincount(layout.line_of, np.nan_to_num(self.fixed))
         some = np.bincount(layout.line_of, np.isnan(self.fixed))
-        if (held > 1 + 1e-9).any() or ((some == 0) & (np.abs(held - 1) > 1e-9)).any():
-            raise _wrong("The probabilities that are held in a row of a table sum to more than 1, or not to 1.", None)
+        if (held > 1 + ROUNDED).any() or ((some == 0) & (np.abs(held - 1) > ROUNDED)).any():
+            raise _wrong("hold probabilities in a row of a table that sum to more than 1, or all and not to 1.", None)
         return self
+
+    @property
+    def named(self) -> np.ndarray:
+        """(cells,): which cells are held, or equal to others."""
+        found: np.ndarray = ~self.is_free | (np.bincount(self.leader, minlength=len(self.leader)) > 1)[self.leader]
+        return found
 
     @property
     def is_free(self) -> np.ndarray:
@@ -81,7 +97,7 @@ class Constraints(ReadOnlyArrays):
         free, line = self.is_free, layout.line_of
         cells = np.where(free, self.pooled(values), 0.0)
         total = np.bincount(line, cells)
-        left = 1 - np.bincount(line, np.where(free, 0.0, self.fixed))
+        left = np.maximum(1 - np.bincount(line, np.where(free, 0.0, self.fixed)), 0.0)
         share = np.divide(left, total, out=np.zeros_like(left), where=total > 0)
         found = np.where(free, cells * share[line], self.fixed)
         unknown = (total <= 0) & (left > 1e-12)
@@ -100,7 +116,7 @@ def _shared(fixed: np.ndarray, leader: np.ndarray) -> np.ndarray:
     np.minimum.at(low, leader[known], fixed[known])
     np.maximum.at(high, leader[known], fixed[known])
     if (high > low).any():
-        raise _wrong("Rows of tables that are equal are held at different probabilities.", None)
+        raise _wrong("hold rows of tables that are equal at different probabilities.", None)
     found: np.ndarray = np.where(np.isfinite(low), low, np.nan)[leader]
     return found
 
@@ -110,13 +126,13 @@ def _equal_lines(parts: list[Any], layout: Layout, entry: Any) -> list[np.ndarra
     if all(isinstance(part, str) for part in parts):
         rows = {layout.table_shapes[layout.table_number(part)] for part in parts}
         if len(rows) > 1:
-            raise _wrong(f"The tables in {entry!r} have different numbers of levels.", entry)
+            raise _wrong(f"make tables equal in {entry!r} that have different numbers of levels.", entry)
         return [np.array([_line_number(layout, part, row, entry) for part in parts]) for row in range(rows.pop()[0])]
     if not all(isinstance(part, (list, tuple)) and len(part) == 2 for part in parts):
-        raise _wrong(f"{entry!r} is not a constraint. Write {FORMS}.", entry)
+        raise _wrong(f"have an entry that is not one of them: {entry!r}. Write {FORMS}.", entry)
     found = np.array([_line_number(layout, part[0], part[1], entry) for part in parts])
     if len({int(np.diff(layout.lines, append=layout.size)[line]) for line in found}) > 1:
-        raise _wrong(f"The rows of tables in {entry!r} have different numbers of levels.", entry)
+        raise _wrong(f"make rows of tables equal in {entry!r} that have different numbers of levels.", entry)
     return [found]
 
 
@@ -124,7 +140,9 @@ def _line_number(layout: Layout, name: Any, row: Any, entry: Any) -> int:
     number = layout.table_number(name)
     rows = layout.table_shapes[number][0]
     if isinstance(row, bool) or not isinstance(row, (int, np.integer)) or not 0 <= row < rows:
-        raise _wrong(f"{row!r} in {entry!r} is not the number of a class; these are 0 to {rows - 1}.", entry)
+        raise _wrong(
+            f"have {row!r} in {entry!r}, which is not the number of a class; these are 0 to {rows - 1}.", entry
+        )
     return sum(shape[0] for shape in layout.table_shapes[:number]) + int(row)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import equal_numbers, numbers
+from ..core.arrays import equal_numbers, first_beyond, numbers
 from ..core.exceptions import EvidenceError, counted, shortened
 from ..core.labels import Labels, bin_of, is_binned, takes_codes
 from ..core.settings import check_states, name_of
@@ -123,9 +123,9 @@ def _numbers_of(column: Any, name: str) -> np.ndarray:
             if isinstance(value, (str, bytes)) or not isinstance(value, (int, float, np.number)):
                 raise EvidenceError(f"{value!r} is no number.", row=row, column=name, value=value)
             found[row] = float(value)
-    if np.isinf(found).any():
-        row = int(np.isinf(found).argmax())
-        raise EvidenceError("is no finite number.", row=row, column=name, value=float(found[row]))
+    if (wrong := first_beyond(found)) is not None:
+        row, told = wrong
+        raise EvidenceError(f"{found[row]} {told}", row=row, column=name, value=float(found[row]))
     return found
 
 

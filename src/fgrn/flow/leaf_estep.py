@@ -47,7 +47,10 @@ class LeafEStep:
 
     @cached_property
     def _numbers(self) -> StandardNumbers:
-        return StandardNumbers.of(self.leaves, self.evidence.numbers)
+        numbers = self.evidence.numbers
+        if not numbers.shape[1]:  # a table without any of the columns
+            numbers = np.full((self.evidence.rows, len(self.leaves.columns)), np.nan)
+        return StandardNumbers.of(self.leaves, numbers)
 
     @cached_property
     def _rows(self) -> tuple[RowEStep, np.ndarray, np.ndarray | None]:
@@ -75,7 +78,7 @@ class LeafEStep:
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
         """Raise an error: with continuous columns tables are updated once an epoch."""
-        raise LearningError("Continuous columns are learnt with cycles=1.", setting="cycles")
+        raise LearningError("must be 1 with continuous columns.", setting="cycles")
 
     def batches(self, size: int, seed: int) -> Sequence[LeafEStep]:
         """See `EStep`."""

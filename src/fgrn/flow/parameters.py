@@ -15,7 +15,7 @@ from typing import TypeGuard
 import numpy as np
 
 from ..core.arrays import ReadOnlyArrays, frozen
-from ..core.exceptions import unknown_name
+from ..core.exceptions import LearningError, unknown_name
 from ..engines import Vector, in_order
 from ..plan.plan import Layout
 from .constraints import Constraints
@@ -40,7 +40,7 @@ class Specification:
 
     A start of None is uniform over its support until learning draws it at random. `forms` has for each table its form
     if it follows from few parameters; it is None if no table does. Constraints hold cells at given probabilities, and
-    rows equal to each other. `leaves` are continuous columns.
+    rows equal to each other. `leaves` are continuous columns, and `frozen_columns` the names of those not learnt.
     """
 
     layout: Layout
@@ -52,6 +52,7 @@ class Specification:
     forms: tuple[TableForm | None, ...] | None = field(default=None, metadata={"added": True})
     leaves: GaussianLeaves | None = field(default=None, metadata={"added": True})
     constraints: Constraints | None = field(default=None, metadata={"added": True})
+    frozen_columns: tuple[str, ...] | None = field(default=None, metadata={"added": True})
 
     @property
     def learnt_forms(self) -> list[tuple[int, TableForm]]:
@@ -81,6 +82,14 @@ class Specification:
         return self.layout.spread(self.learnt_tables, self.learnt_priors, np.bool_)
 
     @cached_property
+    def learnt_moments(self) -> np.ndarray:
+        """For each parameter of the continuous columns, after those of tables and priors, whether it is learnt."""
+        if self.leaves is None:
+            return np.zeros(0, dtype=bool)
+        learnt = [name not in (self.frozen_columns or ()) for name in self.leaves.columns]
+        return np.tile(np.array(learnt, dtype=bool), 2 * self.leaves.states)
+
+    @cached_property
     def all_learnt(self) -> bool:
         """Whether every cell is learnt."""
         return bool(self.learnt.all())
@@ -100,16 +109,26 @@ class Specification:
         return replace(self, learnt_tables=tuple(learnt))
 
     def restricted(self, names: Collection[str]) -> Specification:
-        """Return a copy in which everything is frozen but the tables and priors of these names."""
+        """Return a copy in which everything is frozen but the tables, priors and continuous columns of these names."""
         layout = self.layout
-        known = {*(n for group in layout.table_names for n in group), *filter(None, layout.ties), *layout.prior_names}
+        columns = () if self.leaves is None else self.leaves.columns
+        known = {*(n for group in layout.table_names for n in group), *filter(None, layout.ties)}
+        known |= {*layout.prior_names, *columns}
         for name in names:
             if name not in known:
                 raise unknown_name("table or prior", name, sorted(known))
         wanted = set(names)
+        frozen_columns = tuple(name for name in columns if name not in wanted)
+        if self.leaves is not None and self.leaves.covariance == "spherical" and 0 < len(frozen_columns) < len(columns):
+            raise LearningError(
+                "names some of the continuous columns, which have one variance with spherical covariance.",
+                setting="only",
+                remedies="name all of them, or none",
+            )
         groups = [{*group, tie} for group, tie in zip(layout.table_names, layout.ties, strict=True)]
         return replace(
             self,
+            frozen_columns=frozen_columns or None,
             learnt_tables=tuple(
                 learnt and not wanted.isdisjoint(group)
                 for learnt, group in zip(self.learnt_tables, groups, strict=True)
@@ -221,10 +240,11 @@ def random_start(spec: Specification, parameters: Parameters, seed: int, start: 
         layout.prior(values, number)[...] = weights / weights.sum()
     if spec.leaves is not None and (again or np.array_equal(values[layout.size :], spec.leaves.initial())):
         generator = np.random.default_rng([seed, start, len(spec.tables) + len(spec.priors)])
-        values[layout.size :] = spec.leaves.drawn(generator)
+        values[layout.size :] = np.where(spec.learnt_moments, spec.leaves.drawn(generator), values[layout.size :])
     if spec.constraints is not None:
         tables_and_priors = values[: layout.size]
-        tables_and_priors[...] = spec.constraints.met(layout, tables_and_priors, tables_and_priors)
+        met = spec.constraints.met(layout, tables_and_priors, tables_and_priors)
+        tables_and_priors[...] = np.where(spec.learnt, met, tables_and_priors)
     return Parameters(values, parameters.undrawn_tables - set(tables), parameters.undrawn_priors - set(priors))
 
 

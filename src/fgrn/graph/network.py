@@ -286,8 +286,8 @@ class Network(WiredModel, Queries):
                 "validation, and no checkpoint."
             )
         table, kept_back = split_off(table, validation, rule.seed, partial(self._table, plan))
-        spec = self._restricted(only, constraints, rule.cycles)
-        training = Training(self, self._structure(plan), spec.without(paused), table, rule, smoothing, holes, watch)
+        spec = self._restricted(only, paused, constraints, rule.cycles)
+        training = Training(self, self._structure(plan), spec, table, rule, smoothing, holes, watch)
         programs = self._programs_for(plan, paused, table)
         with checkpoints.stage_journal(checkpoint, every, resume) as journal:
             engine, merge = checkpoints.as_begun(journal, table, engine, merge)

@@ -16,6 +16,7 @@ from ..flow.constraints import Constraints
 from ..flow.evidence import encode
 from ..flow.gaussian_leaves import GaussianLeaves, Moments
 from ..flow.leaf_estep import with_messages
+from ..flow.mstep import named_lines
 from ..flow.online import Online
 from ..flow.parameters import Parameters, Specification, free_parameters, initial
 from ..learning.encoding import table_elsewhere
@@ -167,18 +168,31 @@ class WiredModel:
         if not constraints:
             return spec
         if spec.forms:
-            raise LearningError("Constraints are for networks all of whose tables are free.", setting="constraints")
+            raise LearningError("are for networks all of whose tables are free.", setting="constraints")
         found = Constraints.of(constraints, spec.layout, lambda name, level: self.variable(name).code(level))
+        frozen = np.flatnonzero(found.named & ~spec.learnt)
+        if len(frozen):
+            name = next(iter(named_lines(spec.layout, [int(spec.layout.line_of[frozen[0]])])))
+            raise LearningError(
+                f"name the table of {name!r}, which is not learnt.",
+                setting="constraints",
+                value=name,
+                remedies="leave it out of them, or learn it too",
+            )
         return replace(spec, constraints=found)
 
-    def _restricted(self, only: Collection[Name] | None, constraints: Sequence[Any], cycles: int) -> Specification:
+    def _restricted(
+        self, only: Collection[Name] | None, paused: Collection[str], constraints: Sequence[Any], cycles: int
+    ) -> Specification:
         """The specification of learning some tables alone, under constraints, with so many cycles in an epoch."""
         if constraints and cycles > 1:
-            raise LearningError("Constraints are met with one cycle in each epoch.", setting="cycles", value=cycles)
+            raise LearningError(
+                "must be 1 under constraints, which are met once in each epoch.", setting="cycles", value=cycles
+            )
         spec = self._spec
         if only is not None:
             spec = spec.restricted(settings.variable_names("only", only, own=self.variable))
-        return self._constrained(spec, constraints)
+        return self._constrained(spec.without(paused), constraints)
 
     def copy(self) -> Self:
         """Return a copy with the same blocks and parameters, to be learnt further."""

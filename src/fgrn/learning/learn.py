@@ -41,7 +41,7 @@ class Training:
     def __post_init__(self) -> None:
         if not self.table.rows or not (self.table.columns or self.spec.leaves):
             raise LearningError("There are no rows to learn from.")
-        if not any((*self.spec.learnt_tables, *self.spec.learnt_priors, self.spec.leaves)):
+        if not any((*self.spec.learnt_tables, *self.spec.learnt_priors, self.spec.learnt_moments.any())):
             raise LearningError("Nothing here may be learnt: all tables and priors are frozen.")
 
     def run(

@@ -226,8 +226,23 @@ class BootstrapTest:
         return self.tests[-1].ratio
 
     @property
-    def chosen(self) -> int:
-        """The number of classes: the first that is not significantly worse than one more; else the largest tried."""
+    def warnings(self) -> tuple[str, ...]:
+        """What makes the tests doubtful, in words."""
+        if 1 / (1 + self.replicates) < SIGNIFICANT:
+            return ()
+        return (
+            f"with {self.replicates:,} replicates no p-value can be below {SIGNIFICANT:g}, so that no number of "
+            f"classes is chosen: draw at least {round(1 / SIGNIFICANT)}, better 100 or more",
+        )
+
+    @property
+    def chosen(self) -> int | None:
+        """The number of classes: the first that is not significantly worse than one more; else the largest tried.
+
+        None if there are so few replicates that no p-value can be significant.
+        """
+        if self.warnings:
+            return None
         return next((one.classes for one in self.tests if one.p >= SIGNIFICANT), self.tests[-1].more)
 
     def as_dicts(self) -> list[dict[str, Any]]:
@@ -250,11 +265,13 @@ class BootstrapTest:
         return heads, rows
 
     def __str__(self) -> str:
-        told = f"bootstrap likelihood-ratio test, {self.replicates:,} replicates; chosen: {self.chosen}"
+        told = f"bootstrap likelihood-ratio test, {self.replicates:,} replicates"
+        told += "".join(f"\nwarning: {one}" for one in self.warnings) or f"; chosen: {self.chosen}"
         return f"{text_table(*self._rows())}\n{told}"
 
     def _repr_html_(self) -> str:
-        return html_table(f"Bootstrap likelihood-ratio test, {self.replicates:,} replicates", *self._rows())
+        told = "; ".join((f"Bootstrap likelihood-ratio test, {self.replicates:,} replicates", *self.warnings))
+        return html_table(told, *self._rows())
 
 
 def likelihood(model: LatentClasses, rows: Patterns) -> float:

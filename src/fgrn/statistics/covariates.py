@@ -15,6 +15,8 @@ from ..tables.missing import is_missing_value
 
 INTERCEPT = "(intercept)"
 
+NUMBERS = (int, float, np.number, np.bool_)
+
 
 @dataclass(frozen=True)
 class Term:
@@ -33,6 +35,14 @@ class Term:
         if self.levels is not None:
             words = [str(value) if is_known else "" for value, is_known in zip(values, known, strict=True)]
             return [np.array([float(word == level) for word in words]) for level in self.levels[1:]]
+        wrong = [row for row, value in enumerate(values) if known[row] and not isinstance(value, NUMBERS)]
+        if wrong:
+            raise LearningError(
+                f"this covariate is a number, and {values[wrong[0]]!r} is none.",
+                column=self.name,
+                rows=wrong[:8],
+                value=values[wrong[0]],
+            )
         numbers = np.array([float(value) if is_known else 0.0 for value, is_known in zip(values, known, strict=True)])
         refuse_infinite(numbers, "A covariate", self.name)
         return [numbers]
@@ -60,7 +70,7 @@ class Covariates:
             known[name] = np.array([not is_missing_value(value) for value in values]) & (weights > 0)
             kept &= known[name]
             some = [value for value, is_known in zip(values, known[name], strict=True) if is_known]
-            plain = all(isinstance(value, (int, float, np.number)) for value in some)
+            plain = all(isinstance(value, NUMBERS) for value in some)
             terms.append(Term(name, None if plain else tuple(sorted({str(value) for value in some}))))
         if not kept.any():
             raise LearningError("No row has all covariates.")
@@ -83,7 +93,8 @@ class Covariates:
         """The columns around their means, in standard deviations; an error if one follows from the others."""
         middle, scale = self.scaling
         found: np.ndarray = (self.design - middle) / scale
-        if np.linalg.matrix_rank(found) < found.shape[1]:
+        constant = any(term.levels is not None and len(term.levels) < 2 for term in self.terms)
+        if constant or np.linalg.matrix_rank(found) < found.shape[1]:
             raise LearningError(
                 "The covariates do not determine their coefficients: one of them is constant, or follows from the "
                 "others.",

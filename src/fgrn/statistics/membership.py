@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.exceptions import LearningError
+from ..core import settings
+from ..core.exceptions import LearningError, Remedy
 from ..core.printing import html_table, text_table
 from ..learning.criteria import aic, bic, caic, sabic
 from ..tables.outputs import frame_of_records
@@ -225,7 +226,7 @@ def three_step_regression(
     with np.errstate(divide="ignore"):
         likely = np.log(assigned.errors[:, assigned.assigned[given.kept]].T)
     found = maximised(ClassLogits.flat(given.scaled(), len(assigned.errors)), weights, likely)
-    check_separation(found.logits, found.inverse, found.done)
+    check_separation(found.logits, found.inverse, found.done, by_assignment=True)
     spread = found.inverse.matrix
     if kind.name != "observed":
         meat = kind.of_rows(given.kept).meat(found.scores, weights, weights**2)
@@ -243,6 +244,7 @@ def two_step_regression(
     the scores of both steps in the middle.
     """
     kind = kind or ErrorKind()
+    settings.choice("kind", kind.name, ("observed", "robust"), LearningError)
     given = Covariates.of(covariates, rows.weights)
     some = rows.at(given.kept)
     found = maximised(
@@ -318,11 +320,25 @@ def maximised(logits: ClassLogits, weights: np.ndarray, likely: np.ndarray, step
     return Maximum(logits, value, members, logits.gradient(members), Inverse.of(curved), done)
 
 
-def check_separation(logits: ClassLogits, inverse: Inverse, done: bool) -> None:
-    """Raise an error if coefficients of scaled covariates have no finite estimate."""
+def check_separation(logits: ClassLogits, inverse: Inverse, done: bool, by_assignment: bool = False) -> None:
+    """Raise an error if coefficients of scaled covariates have no finite estimate.
+
+    `by_assignment`: they are estimated from the classes that rows are assigned to (three steps).
+    """
     spread = np.sqrt(np.maximum(np.diag(inverse.matrix)[: logits.count], 0.0))
     unsettled = not done or inverse.rank < len(inverse.matrix) or spread.max(initial=0.0) > MOST_ERROR
     if unsettled and np.abs(logits.design @ logits.beta.T).max(initial=0.0) > MOST_LOGIT:
+        if by_assignment:
+            raise LearningError(
+                "A coefficient has no finite estimate from the classes that rows are assigned to: for some values of a "
+                "covariate more of them are assigned to a class than if all belonged to it, or the covariate separates "
+                "two classes.",
+                remedies=(
+                    Remedy("estimate from the answers", steps=2),
+                    Remedy("estimate together with the classes", steps=1),
+                    "leave the covariate out, or join levels of it",
+                ),
+            )
         raise LearningError(
             "A covariate separates two classes: it tells for certain which of them a row does not belong to, so that "
             "its coefficient has no finite estimate.",

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import first_beyond
 from ..core.exceptions import Remedy, SchemaError, counted
 from ..core.labels import Label, bin_names, is_number, plain_number
 from . import frames
@@ -242,10 +243,14 @@ def numeric(
             )
         numbers = column.spread([np.nan if v in codes else float(v) for v in plain], np.nan, np.float64)
     numbers = np.where(np.isin(numbers, _as_floats(missing)), np.nan, numbers)
-    if np.isinf(numbers).any():
-        row = int(np.flatnonzero(np.isinf(numbers))[0])
+    if what == "numbers in bins":
+        if np.isinf(numbers).any():
+            row = int(np.isinf(numbers).argmax())
+            value = float(numbers[row])
+            raise SchemaError(f"{value} is in no bin.", row=row, column=name, value=value, remedies=REPLACE)
+    elif (wrong := first_beyond(numbers)) is not None:
+        row, told = wrong
         value = float(numbers[row])
-        told = "is in no bin." if what == "numbers in bins" else "is no finite number."
         raise SchemaError(f"{value} {told}", row=row, column=name, value=value, remedies=REPLACE)
     return numbers
 
