@@ -234,7 +234,7 @@ class Network(WiredModel, Queries):
                 after the epoch at which they were the most probable are kept; `History.validation` has all epochs.
             patience: end after so many epochs in which the rows kept back did not become more probable.
             hold: keep the messages from cycle to cycle (the paper), or make them again in constant memory.
-            only: the tables and priors to learn, all others frozen.
+            only: the tables, priors and continuous columns to learn, all others frozen.
             constraints: cells that are held, and rows that are equal: a list of ("fixed", table, row, level, value),
                 ("zero", table, row, level), ("equal", table, table, ...) or ("equal", (table, row), (table, row), ...).
             paused: outputs of SISO blocks that let no message through.
