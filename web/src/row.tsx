@@ -73,19 +73,32 @@ interface FieldProps {
 
 class Field extends Component<FieldProps, { typed: string }> {
   override state = { typed: "" };
+  private draft: string | null = null; // what is being typed and not entered yet: an answer that comes meanwhile leaves it alone
+  private shown = ""; // the number in the field before that
 
   override shouldComponentUpdate(next: FieldProps, state: { typed: string }): boolean {
     return differ(this.props, next) || state.typed !== this.state.typed;
   }
 
-  /** A number of a column that is divided into bins; what is no number is as if nothing had been typed. */
   private type = (event: { currentTarget: HTMLInputElement }): void => {
-    const { store, variable, column, state } = this.props;
-    const typed = event.currentTarget.value;
-    const found = stateOf(typed, variable.labels, column);
+    this.draft = event.currentTarget.value;
+  };
+
+  /** Take what was typed as a number of a column that is divided into bins; what is no number is as if nothing had been typed. */
+  private enter = (): void => {
+    const { store, variable, column } = this.props;
+    const typed = this.draft;
+    this.draft = null;
+    if (typed === null || typed === this.shown) return;
+    this.shown = typed;
     this.setState({ typed });
+    const found = stateOf(typed, variable.labels, column);
     if (found < 0) store.takeBack(variable);
-    else if (found !== state) store.toggle(variable, found);
+    else if (found !== observed(store.weights(variable))) store.toggle(variable, found);
+  };
+
+  private key = (event: { key: string }): void => {
+    if (event.key === "Enter") this.enter();
   };
 
   private choose = (event: { currentTarget: HTMLSelectElement }): void => {
@@ -95,12 +108,13 @@ class Field extends Component<FieldProps, { typed: string }> {
     else if (chosen !== state) store.toggle(variable, chosen);
   };
 
-  override render({ variable, column, state, expected }: FieldProps, { typed }: { typed: string }) {
-    const kept = typed && stateOf(typed, variable.labels, column) === state ? typed : "";
+  override render({ store, variable, column, state, expected }: FieldProps, { typed }: { typed: string }) {
+    const now = observed(store.weights(variable)); // newer than `state` if a number was entered a moment ago
+    this.shown = typed && stateOf(typed, variable.labels, column) === now ? typed : "";
     return (
       <label class={column?.edges ? "binned" : ""}>
         <span dir="auto" title={variable.title}>{variable.title}</span>
-        {column?.edges && <input type="text" inputMode="decimal" value={kept} placeholder={text.number} aria-label={text.typeNumber(variable.title)} onChange={this.type} />}
+        {column?.edges && <input type="text" inputMode="decimal" value={this.draft ?? this.shown} placeholder={text.number} aria-label={text.typeNumber(variable.title)} onInput={this.type} onKeyDown={this.key} onBlur={this.enter} />}
         <select aria-label={variable.title} class={state < 0 ? "open" : ""} value={state} onChange={this.choose}>
           <option value={-1}>{expected}</option>
           {variable.states.map((name, at) => <option key={at} value={at}>{name}</option>)}
