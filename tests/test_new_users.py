@@ -385,9 +385,11 @@ def test_a_terminal_shows_once_that_kernels_are_compiled(
 def test_more_hidden_states_than_can_be_learnt_are_refused_at_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for asked in (["fit", "no.csv", "--hidden", "60000000", "-o", tmp_path / "m.fgrn"],
-                  ["fit", "no.csv", "--model", "deep", "--target", "a", "--hidden", "4,60000000", "-o", tmp_path / "m"],
-                  ["compare", "no.csv", "--sizes", "1,60000000"]):  # fmt: skip
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\nx,1\ny,2\n")
+    for asked in (["fit", path, "--hidden", "60000000", "-o", tmp_path / "m.fgrn"],
+                  ["fit", path, "--model", "deep", "--target", "a", "--hidden", "4,60000000", "-o", tmp_path / "m"],
+                  ["compare", path, "--sizes", "1,60000000"]):  # fmt: skip
         assert "from 1 to 1,000,000. Got '60000000'" in said(capsys, *asked, status=2)[1]
 
 
