@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def run(text: str, name: str) -> Iterator[Ran]:
     os.environ["COLUMNS"] = COLUMNS
     namespace: dict[str, Any] = {"__name__": name}
     fences = list(FENCE.finditer(text))
-    for fence, after in zip(fences, [*fences[1:], None], strict=True):
+    for fence, after in zip_longest(fences, fences[1:]):  # a page may have none
         kind, code = fence.groups()
         line = text.count("\n", 0, fence.start()) + 1
         if kind == "console":

@@ -60,6 +60,10 @@ def test_the_code_of_a_page_runs_and_prints_what_the_page_shows(
             pytest.fail(f"{page}, line {ran.line} (make outputs writes it anew):\n{change}", pytrace=False)
 
 
+def test_a_page_may_have_no_code() -> None:
+    assert list(outputs.run("# A list of pages\n", "a page")) == []
+
+
 def test_outputs_are_compared_by_words_and_to_the_last_digit() -> None:
     assert outputs.same("accuracy 61.3% of 300\n", "accuracy  61.4% of 300")
     assert not outputs.same("accuracy 61.3% of 300", "accuracy 61.5% of 300")
