@@ -43,16 +43,8 @@ class LogisticTable(CompactTable):
     intercept: ArrayLike | None = None
     effects: Mapping[Any, ArrayLike] | None = None
 
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and repr(self) == repr(other)
-
-    __hash__ = None  # type: ignore[assignment]  # of arrays there is none
-
     def __repr__(self) -> str:
-        effects = (
-            None if self.effects is None else {name: as_plain_numbers(some) for name, some in self.effects.items()}
-        )
-        return f"LogisticTable({as_plain_numbers(self.intercept)!r}, {effects!r})"
+        return f"LogisticTable({as_plain_numbers(self.intercept)!r}, {plain_effects(self.effects)!r})"
 
     def form(self, family: TableFamily) -> LogisticForm:
         """See `CompactTable`."""
@@ -114,7 +106,7 @@ class DeterministicTable(CompactTable):
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.states == other.states
 
-    __hash__ = None  # type: ignore[assignment]  # of lists there is none
+    __hash__ = None  # of lists there is none
 
     def form(self, family: TableFamily) -> None:
         """See `CompactTable`: there is nothing to learn."""

@@ -41,6 +41,11 @@ class CompactTable(ABC):
     kind: ClassVar[str]
     """The name of the form in model files."""
 
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and repr(self) == repr(other)
+
+    __hash__ = None  # type: ignore[assignment]  # of arrays there is none
+
     def table(self, family: TableFamily) -> np.ndarray | None:
         """The whole table; None if `learn` has to draw numbers that are not given."""
         cells = prod((*family.sizes, family.child.cardinality))

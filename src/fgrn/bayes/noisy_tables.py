@@ -50,17 +50,9 @@ class NoisyMax(CompactTable):
     leak: ArrayLike | None = 0.0
     off: Label | Mapping[Any, Label] | None = field(default=None, kw_only=True)
 
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and repr(self) == repr(other)
-
-    __hash__ = None  # type: ignore[assignment]  # of arrays there is none
-
     def __repr__(self) -> str:
-        effects = (
-            None if self.effects is None else {name: as_plain_numbers(some) for name, some in self.effects.items()}
-        )
         off = "" if self.off is None else f", off={self.off!r}"
-        return f"{type(self).__name__}({effects!r}, leak={as_plain_numbers(self.leak)!r}{off})"
+        return f"{type(self).__name__}({plain_effects(self.effects)!r}, leak={as_plain_numbers(self.leak)!r}{off})"
 
     def form(self, family: TableFamily) -> NoisyMaxForm:
         """See `CompactTable`."""

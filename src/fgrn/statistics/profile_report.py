@@ -13,7 +13,7 @@ from ..flow.em import History
 from ..learning.criteria import Fit, aic, bic, caic, sabic
 from ..tables.outputs import frame_of_records
 from .latent_profiles import Estimate, LatentProfiles, ProfileErrors, ProfileRows, profile_errors
-from .report import SMALL_CLASS, Assignment, Convergence
+from .report import SMALL_CLASS, Assignment, Convergence, as_json_record
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,14 +84,10 @@ class LatentProfileReport:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as JSON values; a standard error that does not exist is None."""
-
-        def finite(record: dict[str, Any]) -> dict[str, Any]:
-            return {key: None if isinstance(v, float) and not np.isfinite(v) else v for key, v in record.items()}
-
         return {
             "summary": self.summary(),
-            "classes": [finite(one) for one in self._sizes()],
-            "estimates": [finite(one.as_dict()) for one in self.errors.estimates if one.what != "size"],
+            "classes": [as_json_record(one) for one in self._sizes()],
+            "estimates": [as_json_record(one.as_dict()) for one in self.errors.estimates if one.what != "size"],
             "average_posteriors": self.assignment.average.tolist(),
             "warnings": list(self.warnings),
         }

@@ -156,20 +156,18 @@ class LatentClassReport:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as JSON values; a standard error that does not exist is None."""
-
-        def finite(record: dict[str, Any]) -> dict[str, Any]:
-            return {key: None if isinstance(v, float) and not np.isfinite(v) else v for key, v in record.items()}
-
         estimates = self.errors.as_dicts()
         classes = len(self.assignment.sizes)
         sizes = [
-            finite({"estimated": one["estimate"], "standard_error": one["standard_error"], "modal": float(modal)})
+            as_json_record(
+                {"estimated": one["estimate"], "standard_error": one["standard_error"], "modal": float(modal)}
+            )
             for one, modal in zip(estimates[:classes], self.assignment.modal, strict=True)
         ]
         return {
             "summary": self.summary(),
             "classes": sizes,
-            "items": [finite(one) for one in estimates[classes:]],
+            "items": [as_json_record(one) for one in estimates[classes:]],
             "average_posteriors": self.assignment.average.tolist(),
             "fit": self.fit.as_dicts(),
             "warnings": list(self.warnings),
@@ -353,3 +351,8 @@ def _warnings(
 
 def _classes(numbers: Sequence[int] | np.ndarray) -> str:
     return f"Class {', '.join(str(int(k)) for k in numbers)}"
+
+
+def as_json_record(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record with None in place of numbers that are not finite, which JSON does not know."""
+    return {key: None if isinstance(v, float) and not np.isfinite(v) else v for key, v in record.items()}
