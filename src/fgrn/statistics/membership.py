@@ -27,6 +27,7 @@ from ..tables.outputs import frame_of_records
 from .covariates import Covariates, Term, design_of
 from .fisher_information import Inverse, information
 from .latent_classes import ClassLogits, LatentClasses, Patterns, memberships
+from .latent_profiles import ProfileErrors
 from .standard_errors import ErrorKind, StandardErrors, parameter_covariance
 from .three_step import AssignedRows
 
@@ -144,7 +145,7 @@ class LatentClassRegression(MembershipRegression):
 
     Attributes:
         profiles: class sizes (means over the rows) and item-response probabilities with standard errors, a
-            `StandardErrors`.
+            `StandardErrors`; with continuous columns also means and variances, a `ProfileErrors`.
         memberships: (rows, classes) the probability of each class given the covariates and answers of each row, in the
             order of the rows that were given; by the answers and the mean class sizes where a covariate is missing.
         n_parameters: free parameters.
@@ -153,7 +154,7 @@ class LatentClassRegression(MembershipRegression):
         starts: how many starts there were, and `found_best` how many of them found the best likelihood.
     """
 
-    profiles: StandardErrors
+    profiles: StandardErrors | ProfileErrors
     memberships: np.ndarray
     n_parameters: int
     weight: float
@@ -247,16 +248,14 @@ def two_step_regression(
     settings.choice("kind", kind.name, ("observed", "robust"), LearningError)
     given = Covariates.of(covariates, rows.weights)
     some = rows.at(given.kept)
-    found = maximised(
-        ClassLogits.flat(given.scaled(), model.n_classes), some.weights, model.log_given_class(some.codes)
-    )
+    found = maximised(ClassLogits.flat(given.scaled(), model.n_classes), some.weights, model.log_given_class(some))
     check_separation(found.logits, found.inverse, found.done)
     first, second = information(model, rows), information(model, some, found.logits)
     inverse, earlier = parameter_covariance(first, rows, ErrorKind("observed"))
-    shared, ours, theirs = np.intersect1d(first.cells.free, second.cells.free, return_indices=True)
+    shared, ours, theirs = np.intersect1d(first.keys, second.keys, return_indices=True)
     tables = shared >= model.n_classes
     ours, theirs = ours[tables], theirs[tables]
-    across = second.information[: second.ahead, second.ahead + theirs]
+    across = second.information[: second.ahead, theirs]
     bread = found.inverse.matrix
     if kind.name == "robust":
         scores = -first.scores @ (across @ inverse.matrix[ours]).T

@@ -41,7 +41,7 @@ class AssignedRows:
     @classmethod
     def of(cls, model: LatentClasses, rows: Patterns) -> AssignedRows:
         """Those of some rows."""
-        return cls.of_memberships(model.posterior(rows.codes)[0], rows.weights)
+        return cls.of_memberships(model.posterior(rows)[0], rows.weights)
 
     @classmethod
     def of_memberships(cls, posterior: np.ndarray, weights: np.ndarray) -> AssignedRows:
