@@ -114,7 +114,7 @@ def sequences() -> list[dict[str, Any]]:
             model = fgrn.HiddenMarkovModel(states, n_epochs=2, **settings)
             ids = np.repeat(np.arange(count), lengths)
             model.fit(table, sequence=ids)
-            given, _ = model._ordered(table, ids, None)
+            given = model._ordered(table, ids, None)[0]
 
             def ours(epochs: int, net: Any = model.network_, rows: Any = given) -> Any:
                 return lambda: net.copy().learn(rows, epochs=epochs, engine="cpu")

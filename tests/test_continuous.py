@@ -614,3 +614,20 @@ def test_the_command_shows_continuous_columns_and_words_what_it_cannot(tmp_path:
     assert not drawn.isna().any().any()
     assert main(["fit", rows, *options, "--stream"]) == 1
     assert "put the numbers into bins without --continuous." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
+def test_a_distribution_on_the_hidden_variable_is_in_the_likelihood_of_numbers(engine: str) -> None:
+    rng = np.random.default_rng(0)
+    state = rng.integers(0, 2, 200)
+    y, known = rng.normal(2.0 * state, 1.0), np.where(state[:, None] == np.arange(2), 0.8, 0.2)
+    leaves = GaussianLeaves.of("S", 2, ("y",), "diagonal", y[:, None], np.ones(200), ((0.0,), (1.0,)))
+    net = fgrn.lvm({}, 2, prior=[0.5, 0.5], learn_prior=False, leaves=leaves)
+    history = net.learn({"S": known, "y": y}, epochs=30, engine=engine)
+    means, variances = (part[:, 0] for part in net.moments)
+    dense = np.exp(-0.5 * (y[:, None] - means) ** 2 / variances) / np.sqrt(2 * np.pi * variances)
+    wanted = float(np.log((0.5 * known * dense).sum(axis=1)).sum())
+    assert history.log_likelihood[-1] == pytest.approx(wanted, rel=1e-4)
+    assert np.all(np.diff(history.log_likelihood) > -1e-9)
+    found = net.propagate({"S": known, "y": y}, engine=engine)
+    assert float(found.log_likelihood.sum()) == pytest.approx(wanted)

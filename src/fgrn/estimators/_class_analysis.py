@@ -21,12 +21,9 @@ from ..statistics.fit import BivariateResiduals, GoodnessOfFit, bivariate_residu
 from ..statistics.groups import GroupComparison, compare_groups
 from ..statistics.latent_classes import LatentClasses, Patterns
 from ..statistics.latent_profiles import ProfileErrors, profile_errors
-from ..statistics.membership import MembershipRegression, three_step_regression, two_step_regression
-from ..statistics.one_step import one_step_regression
 from ..statistics.profile_report import LatentProfileReport, latent_profile_report
 from ..statistics.report import LatentClassReport, latent_class_report, with_classes_ordered
 from ..statistics.standard_errors import ErrorKind, StandardErrors, standard_errors
-from ..statistics.three_step import AssignedRows, DistalOutcome, distal_outcome
 from ..statistics.vuong import VuongTest, vuong_test
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
@@ -227,64 +224,6 @@ class ClassAnalysis(KeptRows):
         extra = self._parameter_count(self._network(model.n_classes + 1)) - self._parameter_count(self.network_)
         return vuong_test(model, more, rows, extra)
 
-    def membership_regression(
-        self,
-        covariates: Any,
-        X: Any = None,
-        sample_weight: Any = None,
-        *,
-        steps: int = 3,
-        kind: str = "observed",
-        weights: str = "frequency",
-        clusters: Any = None,
-        strata: Any = None,
-        n_init: int | None = None,
-    ) -> MembershipRegression:
-        """Regress class membership on covariates: a multinomial logit, in one step with the classes, in two or three.
-
-        One step estimates the classes anew, together with the coefficients (latent class regression); its result has
-        the item-response probabilities, memberships and criteria of that model. Two steps leave the item-response
-        probabilities as they are. Three steps use the class that each row is assigned to, corrected for wrong
-        assignments; its standard errors take the classes as they were found. This model is not changed.
-
-        Args:
-            covariates: a mapping of columns or a dataframe, a row for each row of X; words are compared with their
-                first level in the order of the alphabet. Rows with a missing covariate are left out.
-            X: the table it was fitted on; not needed right after `fit`.
-            sample_weight: one weight per row of X.
-            steps: 1, 2 or 3.
-            kind: of the standard errors: "observed" information or "robust" (sandwich).
-            weights: "frequency" or "sampling", as in `standard_errors`.
-            clusters: the cluster of each row: the errors are robust.
-            strata: the stratum of each row.
-            n_init: starts of one step, the first from the estimate; those of the model unless given.
-        """
-        check_is_fitted(self)
-        settings.choice("steps", steps, (1, 2, 3), LearningError)
-        if self.n_hidden_ == 1:
-            raise LearningError("The model has one class, so that membership has nothing to be regressed on.")
-        model, rows = self._analysed(X, sample_weight, merge=False)
-        how = ErrorKind.of(len(rows.codes), kind, weights, clusters, strata)
-        if steps < 3:
-            self._refuse_constraints("one or two steps")
-        if steps == 1:
-            starts = self.n_init if n_init is None else n_init
-            settings.whole("n_init", starts, 1, LearningError)
-            return one_step_regression(model, rows, covariates, how, starts, self._seed())
-        if steps == 2:
-            return two_step_regression(model, rows, covariates, how)
-        return three_step_regression(AssignedRows.of(model, rows), covariates, how)
-
-    def distal_outcome(self, outcome: Any, X: Any = None, sample_weight: Any = None) -> DistalOutcome:
-        """The mean of an outcome in each class, corrected for wrong assignments (three-step BCH), and their test.
-
-        Args:
-            outcome: a number for each row of X, or 0 and 1; rows where it is missing are left out.
-            X: the table it was fitted on; not needed right after `fit`.
-            sample_weight: one weight per row of X.
-        """
-        return distal_outcome(self._assigned(X, sample_weight), outcome)
-
     def compare_groups(
         self,
         groups: Any,
@@ -356,10 +295,6 @@ class ClassAnalysis(KeptRows):
             raise LearningError("Two solutions are compared that have the same columns with the same levels.")
         first, second = (one.posterior(rows)[0].argmax(axis=1) for one in (model, theirs))
         return SolutionComparison.of(first, second, rows.weights, (model.n_classes, theirs.n_classes))
-
-    def _assigned(self, X: Any, sample_weight: Any) -> AssignedRows:
-        """The likeliest class of each row, with how often it is the wrong one."""
-        return AssignedRows.of(*self._analysed(X, sample_weight, merge=False))
 
     def _refuse_numbers(self, what: str, instead: str) -> None:
         """Raise an error where an analysis is of patterns of levels, and there are continuous columns."""
