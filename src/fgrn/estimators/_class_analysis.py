@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Self
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import settings
@@ -21,7 +20,7 @@ from ..statistics.bootstrap import Bootstrap, BootstrapTest, bootstrap, bootstra
 from ..statistics.fit import BivariateResiduals, GoodnessOfFit, bivariate_residuals, goodness_of_fit
 from ..statistics.groups import GroupComparison, compare_groups
 from ..statistics.latent_classes import LatentClasses, Patterns
-from ..statistics.latent_profiles import LatentProfiles, ProfileErrors, ProfileRows, profile_errors
+from ..statistics.latent_profiles import ProfileErrors, profile_errors
 from ..statistics.profile_likelihood import Held, ProfileIntervals, profile_intervals
 from ..statistics.profile_report import LatentProfileReport, latent_profile_report
 from ..statistics.report import LatentClassReport, latent_class_report, with_classes_ordered
@@ -102,13 +101,13 @@ class ClassAnalysis(KeptRows):
             sample_weight: one weight per row of X.
         """
         check_is_fitted(self)
-        if self.schema_.continuous:
-            profiles = self._profiles(), self._profile_rows(X, sample_weight)
-            return latent_profile_report(*profiles, self.history_, self._parameter_count(self.network_))
         if X is None and sample_weight is None and self._kept is None and self._saved_report is not None:
             return self._saved_report
-        model, rows = self._analysed(X, sample_weight)
-        return latent_class_report(model, rows, self.history_, self._parameter_count(self.network_))
+        return self._report_on(*self._analysed(X, sample_weight))
+
+    def _report_on(self, model: LatentClasses, rows: Patterns) -> LatentClassReport | LatentProfileReport:
+        made = latent_class_report if model.numbers is None else latent_profile_report
+        return made(model, rows, self.history_, self._parameter_count(self.network_))
 
     def standard_errors(
         self,
@@ -138,15 +137,13 @@ class ClassAnalysis(KeptRows):
         """
         check_is_fitted(self)
         grouped = clusters is not None or strata is not None
-        if self.schema_.continuous and not grouped and weights == "frequency":
-            return profile_errors(self._profiles(), self._profile_rows(X, sample_weight), kind, level)
         if grouped and X is None:
             raise LearningError(
                 "Clusters and strata are of the rows of a table: give it, and its weights, as X and sample_weight."
             )
         model, rows = self._analysed(X, sample_weight, merge=not grouped)
         how = ErrorKind.of(len(rows.codes), kind, weights, clusters, strata)
-        return standard_errors(model, rows, how, level)
+        return (standard_errors if model.numbers is None else profile_errors)(model, rows, how, level)
 
     def profile_intervals(
         self, which: Any = None, X: Any = None, sample_weight: Any = None, *, level: float = 0.95
@@ -189,6 +186,7 @@ class ClassAnalysis(KeptRows):
                 for those of the chi-square distribution.
             n_init: starts for each of them, the first from the estimate; those of the model unless given.
         """
+        self._refuse_numbers("Goodness of fit is", "compare numbers of classes: compare, bootstrap_lrt")
         model, rows = self._analysed(X, sample_weight)
         count = self._parameter_count(self.network_)
         if not n_bootstrap:
@@ -202,6 +200,7 @@ class ClassAnalysis(KeptRows):
             X: the table it was fitted on; not needed right after `fit`.
             sample_weight: one weight per row of X.
         """
+        self._refuse_numbers("Bivariate residuals are", "compare numbers of classes: compare, bootstrap_lrt")
         return bivariate_residuals(*self._analysed(X, sample_weight))
 
     def bootstrap(
@@ -329,31 +328,24 @@ class ClassAnalysis(KeptRows):
         """
         model, rows = self._analysed(X, sample_weight)
         theirs = other._estimates()
-        if theirs.names != model.names or theirs.levels != model.levels or other.schema_.continuous:
+        same = theirs.names == model.names and theirs.levels == model.levels
+        if not same or other.schema_.continuous != self.schema_.continuous:
             raise LearningError("Two solutions are compared that have the same columns with the same levels.")
-        first, second = (one.posterior(rows.codes)[0].argmax(axis=1) for one in (model, theirs))
+        first, second = (one.posterior(rows)[0].argmax(axis=1) for one in (model, theirs))
         return SolutionComparison.of(first, second, rows.weights, (model.n_classes, theirs.n_classes))
 
-    def _profiles(self) -> LatentProfiles:
-        """The estimates of a model with continuous columns."""
-        self._refuse_constraints("analyses of continuous columns")
-        return LatentProfiles.of(self._estimates(), self.network_.moments, self.network_.leaves)
-
-    def _profile_rows(self, X: Any, sample_weight: Any) -> ProfileRows:
-        """The rows that a model with continuous columns is judged on: those of the fit unless given."""
-        rows = self._rows_of(X, sample_weight)
-        codes = Patterns.of(rows, self._estimates().names, merge=False).codes
-        return ProfileRows(codes, rows.numbers, np.array(rows.row_weights, dtype=np.float64))
-
-    def _analysed(self, X: Any, sample_weight: Any, merge: bool = True) -> tuple[LatentClasses, Patterns]:
-        """The estimates, and the rows they are judged on."""
+    def _refuse_numbers(self, what: str, instead: str) -> None:
+        """Raise an error where an analysis is of patterns of levels, and there are continuous columns."""
         check_is_fitted(self)
         if self.schema_.continuous:
             raise LearningError(
-                "This analysis is of patterns of levels, and the model has continuous columns.",
+                f"{what} computed from patterns of levels, and continuous columns have none.",
                 column=self.schema_.continuous[0],
-                remedies=("use report", Remedy("put the numbers into bins", continuous=None)),
+                remedies=(instead, Remedy("put the numbers into bins", continuous=None)),
             )
+
+    def _analysed(self, X: Any, sample_weight: Any, merge: bool = True) -> tuple[LatentClasses, Patterns]:
+        """The estimates, and the rows they are judged on."""
         model = self._estimates()
         rows = self._rows_of(X, sample_weight)
         if rows is self._kept and not merge:
@@ -379,7 +371,7 @@ class ClassAnalysis(KeptRows):
             remedies="give the table as X",
         )
 
-    def _report_to_save(self) -> LatentClassReport | None:
+    def _report_to_save(self) -> LatentClassReport | LatentProfileReport | None:
         """The report that goes into the model file; None if it would take long, or the rows are not there."""
         if self._kept is None or self.schema_.continuous:
             return self._saved_report

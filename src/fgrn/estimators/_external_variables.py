@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import settings
@@ -67,10 +66,6 @@ class ExternalVariables(ClassAnalysis):
         settings.choice("steps", steps, (1, 2, 3), LearningError)
         if self.n_hidden_ == 1:
             raise LearningError("The model has one class, so that membership has nothing to be regressed on.")
-        if self.schema_.continuous and steps == 3:
-            assigned = self._assigned(X, sample_weight)
-            how = ErrorKind.of(len(assigned.weights), kind, weights, clusters, strata)
-            return three_step_regression(assigned, covariates, how)
         model, rows = self._analysed(X, sample_weight, merge=False)
         how = ErrorKind.of(len(rows.codes), kind, weights, clusters, strata)
         if steps < 3:
@@ -142,20 +137,11 @@ class ExternalVariables(ClassAnalysis):
         settings.whole("n_init", starts, 1, LearningError)
 
         def fit(start: LatentClasses, table: Patterns) -> LatentClasses:
-            smoothing = dict.fromkeys(model.names, model.smoothing) | {OUTCOME: 0.0}
+            smoothing = {name: 0.0 if name == OUTCOME else model.smoothing for name in start.names}
             return self._fit_from(start, table, smoothing, starts - 1)
 
         return joint_outcome(model, rows, outcome, fit, how)
 
     def _assigned(self, X: Any, sample_weight: Any) -> AssignedRows:
         """The likeliest class of each row, with how often it is the wrong one."""
-        check_is_fitted(self)
-        if not self.schema_.continuous:
-            return AssignedRows.of(*self._analysed(X, sample_weight, merge=False))
-        rows = self._profile_rows(X, sample_weight)
-        posterior, weights = self._profiles().posterior(rows)[0], rows.weights
-        if X is None and self._fit_weights is not None:  # rows of weight 0 are not kept, and have their places here
-            known, weights = posterior, np.array(self._fit_weights, dtype=np.float64)
-            posterior = np.full((len(weights), known.shape[1]), 1 / known.shape[1])
-            posterior[np.flatnonzero(weights)] = known
-        return AssignedRows.of_memberships(posterior, weights)
+        return AssignedRows.of(*self._analysed(X, sample_weight, merge=False))

@@ -1,8 +1,8 @@
 """How uncertain the classes are that a later step takes as they were found: the first step of two or three.
 
-A later step holds the class sizes and the item-response probabilities c fixed, or what follows from them. With I22 the
-information matrix of its own parameters, I21 the block that crosses them with log c, and V the covariance matrix of the
-estimates of log c, the covariance matrix of its estimates is
+A later step holds the class sizes and the item-response probabilities c fixed, or what follows from them, and the means
+and variances of continuous columns. With I22 the information matrix of its own parameters, I21 the block that crosses
+them with log c, means and log variances, and V the covariance matrix of the estimates of these, its own is
 
     I22^-1 + I22^-1 I21 V I12 I22^-1          (Gong and Samaniego 1981; Bakk, Oberski and Vermunt 2014)
 
@@ -25,7 +25,7 @@ from .standard_errors import ErrorKind
 class Uncertainty:
     """How uncertain estimates are.
 
-    covariance   (C, C) of the logarithms of the estimates, from the observed information
+    covariance   (C, C) of the logarithms of the estimates, but of the means themselves, from the observed information
     influence    (rows, C): how far one more row like this moves each of them
     """
 
@@ -34,11 +34,12 @@ class Uncertainty:
 
     @classmethod
     def of(cls, model: LatentClasses, rows: Patterns) -> Uncertainty:
-        """That of class sizes and probabilities, in the order of `StandardErrors`, from rows that are not merged."""
+        """That of the estimates in the order of `LatentClasses.values`, from rows that are not merged."""
         known = information(model, rows)
         inverse = Inverse.of(known.information).matrix
         moved, chance = known.jacobian(), known.cells.probability[:, None]
         logs = np.divide(moved, chance, out=np.zeros_like(moved), where=chance > 0)
+        logs = np.concatenate([logs, known.moment_jacobian()])
         return cls(logs @ inverse @ logs.T, known.scores @ (inverse @ logs.T))
 
     def carried(self, jacobian: np.ndarray, own: np.ndarray) -> Uncertainty:
@@ -78,10 +79,11 @@ class LaterStep:
 def membership_derivative(
     model: LatentClasses, rows: Patterns, members: np.ndarray, values: np.ndarray, with_sizes: bool = True
 ) -> np.ndarray:
-    """(Q, C): the derivative of sum_i w_i sum_k m_ik v_ik by the logarithms of class sizes and probabilities.
+    """(Q, C): the derivative of sum_i w_i sum_k m_ik v_ik by the estimates: logarithms, but of means themselves.
 
     The memberships m are proportional to P(row, k), and the derivative of m_ik is m_ik (a_ik - sum_l m_il a_il), where
-    a_ik is 1 for the size of class k and for the probabilities in class k of what row i answered.
+    a_ik is 1 for the size of class k and for the probabilities in class k of what row i answered, and that of its log
+    density for means and variances.
 
     Args:
         model: the probabilities.
@@ -93,10 +95,13 @@ def membership_derivative(
     classes, width = model.cells.shape
     levels = model.indicators(rows.codes)
     mean = np.einsum("ik,ikq->iq", members, values)
-    found = np.zeros((values.shape[2], classes + classes * width))
+    first = classes + classes * width
+    found = np.zeros((values.shape[2], len(model.values)))
     for k in range(classes):
         pulled = (rows.weights * members[:, k])[:, None] * (values[:, k] - mean)
         if with_sizes:
             found[:, k] = pulled.sum(axis=0)
         found[:, classes + k * width : classes + (k + 1) * width] = pulled.T @ levels
+        if model.numbers is not None:
+            found[:, first + model.numbers.cells_of_class(k)] = pulled.T @ model.numbers.gradient(rows.numbers, k)
     return found

@@ -28,6 +28,7 @@ from .covariates import Covariates, Term, design_of
 from .first_step import LaterStep, Uncertainty, membership_derivative
 from .fisher_information import Inverse
 from .latent_classes import ClassLogits, LatentClasses, Patterns, memberships
+from .latent_profiles import ProfileErrors
 from .standard_errors import ErrorKind, StandardErrors
 from .three_step import AssignedRows
 
@@ -145,7 +146,7 @@ class LatentClassRegression(MembershipRegression):
 
     Attributes:
         profiles: class sizes (means over the rows) and item-response probabilities with standard errors, a
-            `StandardErrors`.
+            `StandardErrors`; with continuous columns also means and variances, a `ProfileErrors`.
         memberships: (rows, classes) the probability of each class given the covariates and answers of each row, in the
             order of the rows that were given; by the answers and the mean class sizes where a covariate is missing.
         n_parameters: free parameters.
@@ -154,7 +155,7 @@ class LatentClassRegression(MembershipRegression):
         starts: how many starts there were, and `found_best` how many of them found the best likelihood.
     """
 
-    profiles: StandardErrors
+    profiles: StandardErrors | ProfileErrors
     memberships: np.ndarray
     n_parameters: int
     weight: float
@@ -247,9 +248,7 @@ def _later_regression(
     kind = kind or ErrorKind()
     given = Covariates.of(covariates, rows.weights)
     some = rows.at(given.kept)
-    found = maximised(
-        ClassLogits.flat(given.scaled(), model.n_classes), some.weights, model.log_given_class(some.codes)
-    )
+    found = maximised(ClassLogits.flat(given.scaled(), model.n_classes), some.weights, model.log_given_class(some))
     check_separation(found.logits, found.inverse, found.done, by_assignment=steps == 3)
     scores = np.zeros((len(rows.codes), found.logits.count))
     scores[given.kept] = found.scores

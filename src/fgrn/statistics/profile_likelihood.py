@@ -153,7 +153,7 @@ def _profiled_cells(model: LatentClasses, rows: Patterns, which: Any) -> list[tu
 
 
 def _log_likelihood_of(model: LatentClasses, rows: Patterns) -> float:
-    return float(rows.weights @ model.posterior(rows.codes)[1])
+    return float(rows.weights @ model.posterior(rows)[1])
 
 
 @dataclass(eq=False)

@@ -40,7 +40,7 @@ class AssignedRows:
     @classmethod
     def of(cls, model: LatentClasses, rows: Patterns) -> AssignedRows:
         """Those of rows that are not merged, from which the model was estimated."""
-        posterior = model.posterior(rows.codes)[0]
+        posterior = model.posterior(rows)[0]
         plain = cls.of_memberships(posterior, rows.weights, model.prior)
         classes, assigned, errors = model.n_classes, plain.assigned, plain.errors
         total = rows.weights @ posterior
