@@ -288,7 +288,7 @@ class _JointModels:
         found = self.fit(start, rows, smoothing, random)
         weights = self.given.weights
         of_groups = float(weights @ np.log(weights / weights.sum()))
-        return found, float(rows.weights @ found.posterior(rows.codes)[1]) - of_groups
+        return found, float(rows.weights @ found.posterior(rows)[1]) - of_groups
 
     def value_without_groups(self, model: LatentClasses, random: int) -> float:
         """The log-likelihood of the model of the items alone."""
@@ -297,7 +297,7 @@ class _JointModels:
         start = replace(start, names=start.names[1:], levels=start.levels[1:], tables=start.tables[1:])
         items = replace(rows, codes=rows.codes[:, 1:])
         found = self.fit(start, items, dict.fromkeys(start.names, self.base.smoothing), random)
-        return float(items.weights @ found.posterior(items.codes)[1])
+        return float(items.weights @ found.posterior(items)[1])
 
     def by_group(self, found: LatentClasses, like: LatentClasses) -> tuple[tuple[LatentClasses, ...], np.ndarray]:
         """The item-response probabilities of each group of a model whose items are all split, and its class sizes.

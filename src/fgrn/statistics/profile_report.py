@@ -10,9 +10,10 @@ import numpy as np
 from ..core.exceptions import counted, shortened
 from ..core.printing import html_table, text_table
 from ..flow.em import History
-from ..learning.criteria import Fit, aic, bic, caic, sabic
+from ..learning.criteria import aic, bic, caic, sabic
 from ..tables.outputs import frame_of_records
-from .latent_profiles import Estimate, LatentProfiles, ProfileErrors, ProfileRows, profile_errors
+from .latent_classes import LatentClasses, Patterns
+from .latent_profiles import Estimate, ProfileErrors, profile_errors
 from .report import SMALL_CLASS, Assignment, Convergence, as_json_record
 
 
@@ -144,15 +145,11 @@ def _listed(warnings: tuple[str, ...]) -> str:
 
 
 def latent_profile_report(
-    model: LatentProfiles, rows: ProfileRows, history: History, parameters: int
+    model: LatentClasses, rows: Patterns, history: History, parameters: int
 ) -> LatentProfileReport:
     """The report of a model with so many free parameters on the rows that it was learnt from."""
-    posterior, likelihood = model.posterior(rows)
-    fit = Fit.of(likelihood, posterior, rows.weights)
-    likeliest = np.eye(model.items.n_classes)[posterior.argmax(axis=1)] * rows.weights[:, None]
-    sums, modal = likeliest.T @ posterior, likeliest.sum(axis=0)
-    average = np.divide(sums, modal[:, None], out=np.zeros_like(sums), where=modal[:, None] > 0)
-    assignment = Assignment(fit.sizes / fit.weight, modal / fit.weight, average, fit)
+    assignment = Assignment.of(model, rows)
+    fit = assignment.fit
     errors, convergence = profile_errors(model, rows), Convergence.of(history)
     total = fit.log_likelihood
     criteria = {
@@ -162,7 +159,7 @@ def latent_profile_report(
         "SABIC": sabic(total, parameters, fit.weight),
     }
     return LatentProfileReport(
-        int(np.count_nonzero(rows.weights)), fit.weight, parameters, total, criteria, fit.relative_entropy, assignment,
+        rows.rows, fit.weight, parameters, total, criteria, fit.relative_entropy, assignment,
         errors, convergence, tuple(_warnings_of(assignment, errors, convergence)),
     )  # fmt: skip
 

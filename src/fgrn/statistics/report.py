@@ -70,7 +70,7 @@ class Assignment:
         sums, modal = np.zeros((classes, classes)), np.zeros(classes)
         fit = Fit(0.0, 0.0, 0.0, np.zeros(classes))
         for block in rows.blocks(model.cells.shape[1]):
-            posterior, likelihood = model.posterior(rows.codes[block])
+            posterior, likelihood = model.posterior(rows.at(block))
             weights = rows.weights[block]
             fit = fit + Fit.of(likelihood, posterior, weights)
             likeliest = np.eye(classes)[posterior.argmax(axis=1)] * weights[:, None]
