@@ -21,13 +21,17 @@ from ..statistics.fit import BivariateResiduals, GoodnessOfFit, bivariate_residu
 from ..statistics.groups import GroupComparison, compare_groups
 from ..statistics.latent_classes import LatentClasses, Patterns
 from ..statistics.latent_profiles import ProfileErrors, profile_errors
+from ..statistics.profile_likelihood import Held, ProfileIntervals, profile_intervals
 from ..statistics.profile_report import LatentProfileReport, latent_profile_report
 from ..statistics.report import LatentClassReport, latent_class_report
 from ..statistics.standard_errors import ErrorKind, StandardErrors, standard_errors
 from ..statistics.vuong import VuongTest, vuong_test
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
-from ._kept_rows import KeptRows
+from ._kept_rows import CLASSES, KeptRows
+
+PROFILE_TOLERANCE = 1e-11
+"""Gain per row below which a fit for the profile likelihood has converged."""
 
 MOST_SAVED_WORK = 4e9
 """Multiplications of a report that is made for the model file: about a second."""
@@ -46,6 +50,13 @@ class ClassAnalysis(KeptRows):
                 setting="n_hidden",
                 value="auto",
             )
+        for entry in self.constraints or ():
+            if isinstance(entry, (list, tuple)) and len(entry) > 3 and entry[2] is None:
+                raise LearningError(
+                    f"hold a class size in {entry!r}; probabilities of columns may be held.",
+                    setting="constraints",
+                    value=entry,
+                )
         if self.schema_.continuous:
             self._refuse_constraints("models with continuous columns")
         super()._train(table)
@@ -133,6 +144,33 @@ class ClassAnalysis(KeptRows):
         model, rows = self._analysed(X, sample_weight, merge=not grouped)
         how = ErrorKind.of(len(rows.codes), kind, weights, clusters, strata)
         return (standard_errors if model.numbers is None else profile_errors)(model, rows, how, level)
+
+    def profile_intervals(
+        self, which: Any = None, X: Any = None, sample_weight: Any = None, *, level: float = 0.95
+    ) -> ProfileIntervals:
+        """Confidence intervals from the profile likelihood, which are valid for estimates on the boundary, too.
+
+        Each limit takes some fits with one probability held; the likelihood is that without smoothing.
+
+        Args:
+            which: None for all estimates on the boundary (probability 0 or 1); "class sizes"; the name of a column; or
+                a list of (column, class, level).
+            X: the table it was fitted on; not needed right after `fit`.
+            sample_weight: one weight per row of X.
+            level: of the intervals.
+        """
+        model, rows = self._analysed(X, sample_weight)
+        own = list(self.constraints or ())
+
+        def fit(start: LatentClasses, some: Patterns, held: Held | None) -> LatentClasses:
+            entries = own
+            if held is not None:
+                item, k, word, value = held
+                entries = [*own, ("fixed", item, k, word, value) if item else ("fixed", CLASSES, None, k, value)]
+            tight = {"constraints": entries, "tolerance": min(self.tol, PROFILE_TOLERANCE)}
+            return self._fit_from(start, some, 0.0, 0, **tight)
+
+        return profile_intervals(model, rows, which, fit, level)
 
     def goodness_of_fit(
         self, X: Any = None, sample_weight: Any = None, *, n_bootstrap: int = 0, n_init: int | None = None

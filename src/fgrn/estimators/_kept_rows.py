@@ -25,6 +25,9 @@ from ..tables.encoded import EncodedTable, Evidence
 from ._state_count import Choosing
 from ._tables import Classes, array_like, is_array
 
+CLASSES = "classes"
+"""The hidden variable of networks that are made for a fit."""
+
 MOST_KEPT_CELLS = 2**24
 """Cells of a table that are kept with the model, a byte each."""
 
@@ -136,22 +139,32 @@ class KeptRows(Choosing):
         return refit
 
     def _fit_from(
-        self, start: LatentClasses, rows: Patterns, smoothing: Mapping[str, float], random: int
+        self,
+        start: LatentClasses,
+        rows: Patterns,
+        smoothing: Mapping[str, float] | float,
+        random: int,
+        **settings: Any,
     ) -> LatentClasses:
         """Fit classes to rows of other columns, from given estimates and so many random starts; the best is kept."""
-        options = self._options() | {"checkpoint": None, "watch": None, "smoothing": smoothing}
+        options = self._options() | {"checkpoint": None, "watch": None, "smoothing": smoothing} | settings
         states = dict(zip(start.names, start.levels, strict=True))
-        table, found = Evidence.of_codes(start.names, rows.codes, rows.weights), []
-        given = dict(zip(start.names, start.tables, strict=True)) | {"classes": start.prior}
+        table, found = rows.evidence(start.names), []
+        leaves = None if start.numbers is None else replace(start.numbers.leaves, variable=CLASSES, start=None)
+        given = dict(zip(start.names, start.tables, strict=True)) | {CLASSES: start.prior}
         for starts, tables in ((1, given), (random, None)):
             if starts:
                 net = structures.lvm(
-                    states, start.n_classes, name="classes", tables=tables, learn_prior=start.learns_prior
+                    states, start.n_classes, name=CLASSES, tables=tables, learn_prior=start.learns_prior, leaves=leaves
                 )
+                if start.numbers is not None and tables is not None:
+                    net._start_from_moments(start.numbers.moments)
                 history = net.learn(table, **(options | {"starts": starts}))
                 found.append((history.objective[-1], net))
         best = max(found, key=itemgetter(0))[1]
-        return replace(start, prior=best.prior("classes"), tables=tuple(best.table(name) for name in start.names))
+        numbers = None if leaves is None else ContinuousItems.of(leaves, best.moments)
+        tables_found = tuple(best.table(name) for name in start.names)
+        return replace(start, prior=best.prior(CLASSES), tables=tables_found, numbers=numbers)
 
     def _estimates(self) -> LatentClasses:
         """The estimates as arrays."""

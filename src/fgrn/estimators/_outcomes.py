@@ -10,8 +10,7 @@ import numpy as np
 from ..flow.gaussian_leaves import GaussianLeaves
 from ..graph import structures
 from ..statistics.distal_outcomes import OUTCOME, LevelsInClasses, NormalInClasses, OutcomeInClasses, OutcomeValues
-
-CLASSES = "classes"
+from ._kept_rows import CLASSES
 
 TOLERANCE = 1e-12
 """Gain per row below which the estimates of an outcome have converged; there are few of them."""

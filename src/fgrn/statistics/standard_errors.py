@@ -142,7 +142,8 @@ class StandardErrors:
         if self.boundary.any():
             found.append(
                 "boundary: the estimate is 0 or 1 (or the class is empty) and was held fixed; Wald intervals are not "
-                "valid there, and the limits are those of a binomial proportion in as many rows as the class has"
+                "valid there, and the limits are those of a binomial proportion in as many rows as the class has; "
+                "profile_intervals() has those of the likelihood"
             )
         return found
 
