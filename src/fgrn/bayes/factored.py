@@ -36,7 +36,7 @@ from .assignment_queries import AssignmentQueries
 from .document import Document, WrittenTable
 from .elimination import PrunedModel
 from .junction_tree import JunctionTree
-from .pruned_queries import FEW_ROWS, PrunedQueries
+from .pruned_queries import FEW_ROWS, PrunedQueries, TableArrays
 from .realisation import (
     LARGEST_CLIQUE,
     ScopedTable,
@@ -79,6 +79,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         self._trained: tuple[dict[str, Any], ...] = ()
         self._networks: dict[tuple[str, ...], Network] = {}
         self._questions: dict[tuple[Any, ...], PrunedModel] = {}
+        self._kept_arrays: TableArrays | None = None
 
     # What it is
 
@@ -167,7 +168,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
 
     def __getstate__(self) -> dict[str, Any]:
         properties = {key: dict(some) for key, some in self.properties.items()}
-        return {**self.__dict__, "_networks": {}, "_questions": {}, "properties": properties}
+        return {**self.__dict__, "_networks": {}, "_questions": {}, "_kept_arrays": None, "properties": properties}
 
     def copy(self) -> Self:
         """Return a copy of the model, to be learnt further."""
