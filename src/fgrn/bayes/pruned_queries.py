@@ -257,17 +257,12 @@ class PrunedQueries:
         """
         model: Any = self
         evidence = encode(model, model._checked(data))
-        groups = hard_and_soft(evidence, model.names)
-        if self._fits() and not self._may_pay(evidence.rows, len(groups)):
-            return None
-        every = [
-            self._question("all", (), known, weighted, lambda: (self._parts, (), ())) for _, known, weighted in groups
-        ]
-        if not self._pays(groups, every):
+        every = self._questions_of_all(evidence)
+        if every is None:
             return None
         codes = {name: np.zeros(evidence.rows, dtype=np.int64) for name in model.names}
         logs = np.zeros(evidence.rows)
-        for (rows, _, _), question in zip(groups, every, strict=True):
+        for rows, question in every:
             tables = self._arrays.tables
             found, logs[rows] = question.likeliest(model.index, tables, _rows_of(evidence, rows))
             for name, column in found.items():
@@ -276,6 +271,68 @@ class PrunedQueries:
             return None
         refuse_impossible(np.flatnonzero(np.isneginf(logs)))
         return codes, logs + evidence.log_scale + _taken_out(self._parts)
+
+    def _pruned_max_marginals(self, data: frames.Data, names: Sequence[str]) -> dict[str, np.ndarray] | None:
+        """For each state of some variables, the log-probability of the best assignment with it, (rows, states).
+
+        None where the cliques of the whole model are faster, and for impossible rows, of which the whole says why.
+        """
+        model: Any = self
+        evidence = encode(model, data)
+        found = self._questions_of_all(evidence)
+        if found is None:
+            return None
+        sizes = [self._variables[name].cardinality for name in names]
+        shares, logs = np.zeros((evidence.rows, sum(sizes))), np.zeros(evidence.rows)
+        for rows, question in found:
+            some = _rows_of(evidence, rows)
+            shares[rows], logs[rows] = question.marginals(model.index, self._arrays.tables, some, names, largest=True)
+        if np.isneginf(logs).any() and self._fits():
+            return None
+        refuse_impossible(np.flatnonzero(np.isneginf(logs)))
+        with np.errstate(divide="ignore"):
+            whole = np.log(shares) + (logs + evidence.log_scale + _taken_out(self._parts))[:, None]
+        return dict(zip(names, np.split(whole, np.cumsum(sizes)[:-1], axis=1), strict=True))
+
+    def _pruned_samples(
+        self, data: frames.Data, names: Sequence[str], each: int, random: np.random.Generator
+    ) -> dict[str, np.ndarray] | None:
+        """States of some variables drawn given each row, `each` for one row after the other, by variable.
+
+        None where the cliques of the whole model are faster, and for impossible rows, of which the whole says why.
+        """
+        model: Any = self
+        evidence = encode(model, data)
+        groups = hard_and_soft(evidence, model.names)
+        if self._fits() and not self._may_pay(evidence.rows, len(groups)):
+            return None
+        drawn: dict[int, dict[str, np.ndarray] | None] = {}
+        asked = tuple(names)
+        for rows, known, weighted in groups:
+            some = {*asked, *known, *weighted}
+            question = self._question("drawn", asked, known, weighted, lambda s=some: (self._graph.alive(s), (), ()))
+            for row in rows.tolist():
+                one = evidence.take(slice(row, row + 1))
+                drawn[row] = question.drawn(model.index, self._arrays.tables, one, each, random)
+        impossible = [row for row in range(evidence.rows) if drawn[row] is None]
+        if impossible and self._fits():
+            return None
+        refuse_impossible(np.array(impossible, dtype=np.intp))
+        found = [drawn[row] or {} for row in range(evidence.rows)]
+        return {name: np.concatenate([np.zeros(0, dtype=np.int64), *(one[name] for one in found)]) for name in names}
+
+    def _questions_of_all(self, evidence: Evidence) -> list[tuple[np.ndarray, PrunedModel]] | None:
+        """The cliques of what is not known in all tables, with the rows of each; None if the whole is faster."""
+        model: Any = self
+        groups = hard_and_soft(evidence, model.names)
+        if self._fits() and not self._may_pay(evidence.rows, len(groups)):
+            return None
+        every = [
+            self._question("all", (), known, weighted, lambda: (self._parts, (), ())) for _, known, weighted in groups
+        ]
+        if not self._pays(groups, every):
+            return None
+        return [(rows, question) for (rows, _, _), question in zip(groups, every, strict=True)]
 
     @cached_property
     def _graph(self) -> TableGraph:
