@@ -42,9 +42,9 @@ def tornado(found: Sensitivities, *, most: int = 15, ax: Axes | None = None) -> 
     """
     settings.whole("most", most, 1)
     shown = found.numbers[:most]
-    width = width_for_names(ax, 3.4)
+    width = width_for_names(ax, 4.3)
     names = cut_all_to_width([f"{one.text} = {one.function.parameter:.3g}" for one in shown], width, 8)
-    figure, (axes,) = panels(ax, (7.6, 1.5 + 0.27 * max(len(shown), 2)))
+    figure, (axes,) = panels(ax, (8.4, 1.5 + 0.27 * max(len(shown), 2)))
     now = found.probability
     ends = [now, *(end for one in shown for end in (one.low, one.high))]
     beside = 0.14 * ((max(ends) - min(ends)) or 0.1)  # space for the numbers at the ends of bars
@@ -62,7 +62,7 @@ def tornado(found: Sensitivities, *, most: int = 15, ax: Axes | None = None) -> 
     axes.set(ylim=(max(len(names), 1) - 0.4, -0.6), xlim=(min(ends) - beside, max(ends) + beside))
     axes.set_xlabel("posterior probability")
     left, right = (min(max(end, 0.0), 1.0) for end in axes.get_xlim())
-    axes.set_xticks([tick for tick in axes.get_xticks() if left <= tick <= right])
+    axes.set_xticks([tick for tick in axes.get_xticks() if left - 1e-9 <= tick <= right + 1e-9])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     state = cut_to_width(f"{readable(found.target[0])} = {readable(found.target[1])}", 3.6, 10, "bold")
