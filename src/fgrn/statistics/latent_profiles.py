@@ -370,9 +370,9 @@ class _Described:
 
     @property
     def _wide(self) -> float:
-        from scipy.stats import norm
+        from scipy.special import ndtri
 
-        return float(norm.ppf((1 + self.level) / 2))
+        return float(ndtri((1 + self.level) / 2))
 
     def _line(
         self, what: str, column: str, k: int, line: np.ndarray, row: np.ndarray, is_learnt: bool = True

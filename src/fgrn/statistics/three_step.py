@@ -21,6 +21,7 @@ from ..core.printing import html_table, text_table
 from ..tables import frames
 from ..tables.missing import is_missing_value
 from ..tables.outputs import frame_of_records
+from .chi_square import chi_square_tail
 from .covariates import refuse_infinite
 from .latent_classes import LatentClasses, Patterns
 
@@ -98,8 +99,6 @@ class DistalOutcome:
 
 def distal_outcome(rows: AssignedRows, outcome: Any) -> DistalOutcome:
     """The means of a number, or of 0 and 1, in the classes; rows without it are left out."""
-    from scipy.stats import chi2
-
     values = frames.as_list(frames.as_column(outcome, "outcome"))
     if len(values) != len(rows.assigned):
         raise LearningError(f"The outcome has {len(values):,} values for {len(rows.assigned):,} rows.")
@@ -124,6 +123,6 @@ def distal_outcome(rows: AssignedRows, outcome: Any) -> DistalOutcome:
     statistic = float(apart @ np.linalg.pinv(spread) @ apart) if len(apart) else 0.0
     df = len(apart)
     return DistalOutcome(
-        means, np.sqrt(np.diag(covariance)), covariance, statistic, df, float(chi2.sf(statistic, df)) if df else 1.0,
+        means, np.sqrt(np.diag(covariance)), covariance, statistic, df, chi_square_tail(statistic, df) if df else 1.0,
         int(kept.sum()),
     )  # fmt: skip
