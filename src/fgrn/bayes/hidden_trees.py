@@ -195,7 +195,7 @@ def _starts(
     trees: int,
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the initial tables of each column: P(column | hidden), and P(hidden | parent's hidden) or its prior."""
-    codes, weights = evidence.codes, evidence.row_weights
+    codes, weights = np.asfortranarray(evidence.codes), evidence.row_weights  # read column by column
     pairs = ColumnPairs(sizes, [(codes, weights)])
     shares = []
     for column, (size, states) in enumerate(zip(sizes, hidden, strict=True)):
@@ -267,6 +267,7 @@ def counts_of_prior(network: Network, evidence: Evidence, rows: float, trees: in
     (root,) = network._spec.layout.prior_names
     states = network.variable(root).cardinality
     out: dict[str, np.ndarray] = {root: np.full(states, rows * trees / states)}
+    columns = np.asfortranarray(evidence.codes)  # read column by column
     for block in network.blocks:
         if not isinstance(block, SISO):
             continue
@@ -275,7 +276,7 @@ def counts_of_prior(network: Network, evidence: Evidence, rows: float, trees: in
             allowed = np.ones((states, levels)) if block.support is None else block.support.astype(np.float64)
             out[block.output.name] = rows * LINK_ROWS * allowed / allowed.sum(axis=1, keepdims=True)
             continue
-        codes = evidence.codes[:, evidence.columns.index(block.output.name)]
+        codes = columns[:, evidence.columns.index(block.output.name)]
         counts = np.bincount(codes[codes >= 0].astype(np.int64), evidence.row_weights[codes >= 0], minlength=levels)
         shares = (counts + LEVEL_COUNT) / (counts + LEVEL_COUNT).sum()
         out[block.output.name] = np.tile(rows * min(levels / LEVELS_PER_ROW, MOST_PRIOR_ROWS) * shares, (states, 1))

@@ -15,6 +15,7 @@ import numpy as np
 from ..core import settings
 from ..core.exceptions import LearningError, WiringError
 from ..flow import em
+from ..flow.mstep import Smoothing
 from ..graph.network import Network
 from ..learning.execution import engine_for
 from ..tables import frames
@@ -86,13 +87,13 @@ def tree_mixture(
     best = TreeMixture(network, [1.0], {name: _table(network, name)[None] for name in own})
     reached = -np.inf if kept_back is None else mean_log_likelihood(best, kept_back, **run)
     group = nearest_centres(table, [network.variable(name).cardinality for name in table.columns], trees, seed)
-    prior = {name: strength * _table(network, name) for name in own}
+    prior = Smoothing.of(network._spec, {name: strength * _table(network, name) for name in own})  # made once
     options = {**run, "epochs": epochs, "only": own, "smoothing": prior, "merge": False}
     watched, mixture = _Watched(watch), best
     for number in range(rounds):
         if number:
             group = mixture.scores(table, **run).argmax(axis=1)
-        tables: dict[str, list[np.ndarray]] = {name: [] for name in own}
+        tables = {name: np.empty((trees, *_table(network, name).shape)) for name in own}
         shares = np.bincount(group, table.row_weights, minlength=trees) + 1.0
         for tree in range(trees):
             member = network._with(network._parameters)
@@ -100,8 +101,8 @@ def tree_mixture(
             if rows.weight > 0 and not watched.ended:
                 member.learn(rows, watch=watched.of(tree), **options)
             for name in own:
-                tables[name].append(_table(member, name))
-        mixture = TreeMixture(network, shares, {name: np.stack(found) for name, found in tables.items()})
+                tables[name][tree] = _table(member, name)
+        mixture = TreeMixture(network, shares, tables)
         score = 0.0 if kept_back is None else mean_log_likelihood(mixture, kept_back, **run)
         gained = score - reached
         if kept_back is None or gained > 0:
