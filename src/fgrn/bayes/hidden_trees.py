@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -218,9 +219,14 @@ class TreeRows:
     evidence: Evidence
     hidden: Sequence[int]
 
+    @cached_property
+    def codes(self) -> np.ndarray:
+        """The codes of the rows, laid out to be read column by column."""
+        return np.asfortranarray(self.evidence.codes)
+
     def shares(self, sizes: Sequence[int]) -> list[np.ndarray]:
         """Return P(state, level) of each column, given the number of its levels."""
-        codes, weights = self.evidence.codes, self.evidence.row_weights
+        codes, weights = self.codes, self.evidence.row_weights
         out = []
         for column, (size, states) in enumerate(zip(sizes, self.hidden, strict=True)):
             known = codes[:, column] >= 0
@@ -241,7 +247,7 @@ def initial_tables(
         draw: of the random part of tables between hidden variables.
         copies: how many trees start from the rows of each kind.
     """
-    pairs = [ColumnPairs(sizes, [(one.evidence.codes, one.evidence.row_weights)]) for one in kinds]
+    pairs = [ColumnPairs(sizes, [(one.codes, one.evidence.row_weights)]) for one in kinds]
     shares = [one.shares(sizes) for one in kinds]
     out = []
     for column, parent in enumerate(parents):
@@ -326,6 +332,7 @@ def counts_of_prior(network: Network, evidence: Evidence, rows: float, trees: in
     (root,) = network._spec.layout.prior_names
     states = network.variable(root).cardinality
     out: dict[str, np.ndarray] = {root: np.full(states, rows * trees / states)}
+    columns = np.asfortranarray(evidence.codes)  # read column by column
     for block in network.blocks:
         if not isinstance(block, SISO):
             continue
@@ -334,7 +341,7 @@ def counts_of_prior(network: Network, evidence: Evidence, rows: float, trees: in
             allowed = np.ones((states, levels)) if block.support is None else block.support.astype(np.float64)
             out[block.output.name] = rows * LINK_ROWS * allowed / allowed.sum(axis=1, keepdims=True)
             continue
-        codes = evidence.codes[:, evidence.columns.index(block.output.name)]
+        codes = columns[:, evidence.columns.index(block.output.name)]
         counts = np.bincount(codes[codes >= 0].astype(np.int64), evidence.row_weights[codes >= 0], minlength=levels)
         shares = (counts + LEVEL_COUNT) / (counts + LEVEL_COUNT).sum()
         out[block.output.name] = np.tile(rows * min(levels / LEVELS_PER_ROW, MOST_PRIOR_ROWS) * shares, (states, 1))

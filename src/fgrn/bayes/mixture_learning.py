@@ -15,6 +15,7 @@ import numpy as np
 from ..core import settings
 from ..core.exceptions import LearningError, WiringError
 from ..flow import em
+from ..flow.mstep import Smoothing
 from ..graph.network import Network
 from ..learning.checkpoints import Journal, Place, open_journal
 from ..learning.execution import engine_for
@@ -94,7 +95,7 @@ def tree_mixture(
     best = TreeMixture(network, [1.0], {name: _table(network, name)[None] for name in own})
     reached = -np.inf if kept_back is None else mean_log_likelihood(best, kept_back, **run)
     group = nearest_centres(table, [network.variable(name).cardinality for name in table.columns], trees, seed)
-    prior = {name: strength * _table(network, name) for name in own}
+    prior = Smoothing.of(network._spec, {name: strength * _table(network, name) for name in own})  # made once
     learning = {**run, "epochs": epochs, "only": own, "smoothing": prior, "merge": False}
     watched, mixture = _Watched(watch), best
     is_kept = 2 * trees * rounds * plan.layout.size <= MOST_KEPT_CELLS
@@ -124,15 +125,15 @@ def _tables_of_trees(
     learning: Mapping[str, Any],
 ) -> dict[str, np.ndarray]:
     """Learn the tree of each group of rows; returns the tables of all trees by hidden variable."""
-    tables: dict[str, list[np.ndarray]] = {name: [] for name in own_names(network)}
+    tables = {name: np.empty((trees, *_table(network, name).shape)) for name in own_names(network)}
     for tree in range(trees):
         member = network._with(network._parameters)
         rows = table.take(np.flatnonzero(group == tree))
         if rows.weight > 0 and not watched.ended:
             member.learn(rows, watch=watched.of(tree), checkpoint=journal, **learning)
         for name, found in tables.items():
-            found.append(_table(member, name))
-    return {name: np.stack(found) for name, found in tables.items()}
+            found[tree] = _table(member, name)
+    return tables
 
 
 def _table(network: Network, name: str) -> np.ndarray:

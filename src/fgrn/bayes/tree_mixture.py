@@ -263,10 +263,14 @@ class TreeMixture(Queries):
 
     def _values(self, number: int) -> np.ndarray:
         """The parameters of a tree, in the layout of the network."""
-        layout, values = self.network._spec.layout, self.network._parameters.values.copy()
-        for name, stack in self.tables.items():
-            own_table(layout, values, name)[...] = stack[number]
+        values = self.network._parameters.values.copy()
+        self._write(number, values)
         return values
+
+    def _write(self, number: int, values: np.ndarray) -> None:
+        """Write the tables between hidden variables of a tree into parameters of the network."""
+        for name, stack in self.tables.items():
+            own_table(self.network._spec.layout, values, name)[...] = stack[number]
 
     def _swept(
         self,
@@ -286,7 +290,13 @@ class TreeMixture(Queries):
         runner = engine_for(engine, plan, encoded.rows * self.trees, device, precision)
         programs = network._programs_for(plan, (), encoded)
         sweep = messages.sweeper(runner, plan, programs, encoded, tuple(dict.fromkeys(kept)), threads, ways)
-        return lambda number: sweep(self._values(number))
+        values = network._parameters.values.copy()  # of one tree after the other: copies of large models take long
+
+        def swept(number: int) -> Messages:
+            self._write(number, values)
+            return sweep(values.view())  # another object for each tree, by which engines tell parameters apart
+
+        return swept
 
 
 def own_names(network: Network) -> list[str]:
