@@ -17,9 +17,10 @@ import numpy as np
 
 from ..core.progress import ReadingProgress
 from ..tables.encoded import Evidence
+from .calibration import Told
 from .class_rows import PartedRows
 from .conditional import Conditional, Penalty
-from .criteria import ClassCandidate, ClassSelection
+from .criteria import EQUAL, ClassCandidate, ClassSelection
 
 MOST_WORK = 1.2e10
 """What choosing may cost unless seconds are given, for MANY_ROWS rows: cells visited, summed over all E-steps, about
@@ -28,7 +29,7 @@ MOST_WORK = 1.2e10
 MANY_ROWS = 10_000
 """Rows from which on the budget is whole."""
 
-STRENGTHS = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+STRENGTHS = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 """Of the penalty: from one of them on they are lowered until one is worse than the one before; and if that did not
 help, raised as long as it does."""
 
@@ -47,11 +48,9 @@ USUAL_EPOCHS = 15
 REFINED_ROWS = 200_000
 """Rows that the tables of the chosen model are refined on, at most."""
 
-FAINTEST = 1e-9
-"""A smaller probability of the class that came true counts as this one."""
-
 TEMPERATURE_STEP, MOST_STEPS = 1.1, 6
-"""The factor by which the temperature is raised or lowered while that helps, and how often."""
+"""The factor by which the temperature of a network with hidden states is raised or lowered while that helps, and how
+often."""
 
 CATCHING_UP = 4
 """Strengths in which a candidate that is clearly worse has to come up with the other, at the pace of the last one."""
@@ -165,10 +164,10 @@ class _Judged:
     behind: float = 0.0
 
     def ends(self, before: _Judged) -> bool:
-        """Whether no weaker penalty is worth a trial: worse than the one before, or too far behind to catch up."""
+        """Whether no further penalty is worth a trial: no better than the one before, or too far behind to catch up."""
         rows = min(len(self.losses), len(before.losses))
-        gain = np.average(before.losses[:rows] - self.losses[:rows], weights=self.weights[:rows])
-        return bool(gain < self.behind / CATCHING_UP)
+        last, now = (np.average(one.losses[:rows], weights=self.weights[:rows]) for one in (before, self))
+        return bool(last - now < max(self.behind / CATCHING_UP, EQUAL * last))
 
 
 @dataclass
@@ -239,32 +238,35 @@ class ClassSearch:
                     continue
                 before, used = self._least(progress.family), self.budget.used
                 tried = self._try_size(progress.family, size, patient)
-                better = self._least(progress.family) < before
+                better = self._least(progress.family) < before * (1 - EQUAL)
                 progress.failed = 0 if better else progress.failed + 1 if tried else 2
                 progress.used += self.budget.used - used
                 if self.budget.stopped():
                     break
 
     def calibrate(self) -> None:
-        """Find the temperature of the best candidate: what is told of a class is raised to the power 1 / temperature.
+        """Find the temperature at which the network of the best candidate is to be asked for the class.
 
-        It is the one of the least log-loss of the rows that were kept back (temperature scaling, Guo et al., 2017),
-        raised or lowered by a factor as long as that helps. Above 1, the candidate was too sure of the class.
+        Every candidate is judged at its best temperature. Of a network in which classes have several hidden states it
+        is the joint distribution that is raised to a power, which is not quite the same: from there the temperature is
+        raised or lowered by a factor as long as that helps.
         """
-        family = self.best_family
+        family, best = self.best_family, self.best
+        self.temperature = best.temperature
+        if not family.refine or best.n_hidden == self._of_best[0][0].classes:
+            return
 
         def loss(temperature: float) -> float:
-            found = [trial.asked(family.tempered(model, temperature)) for trial, model in self._of_best]
-            losses, weights = (np.concatenate(part) for part in zip(*found, strict=True))
-            return float(np.average(losses, weights=weights))
+            found = Told.of_all(trial.told(family.tempered(model, temperature)) for trial, model in self._of_best)
+            return float(np.average(found.losses(), weights=found.weights))
 
-        least = self.best.log_loss
-        for factor in (TEMPERATURE_STEP, 1 / TEMPERATURE_STEP) if family.refine else ():
+        least = loss(best.temperature)
+        for factor in (TEMPERATURE_STEP, 1 / TEMPERATURE_STEP):
             for step in range(1, MOST_STEPS + 1):
-                if self.budget.stopped() or (now := loss(factor**step)) >= least:
+                if self.budget.stopped() or (now := loss(best.temperature * factor**step)) >= least:
                     break
-                self.temperature, least = factor**step, now
-            if self.temperature != 1.0:
+                self.temperature, least = best.temperature * factor**step, now
+            if self.temperature != best.temperature:
                 break
 
     def _least(self, family: Family) -> float:
@@ -293,7 +295,7 @@ class ClassSearch:
         self._judge(trials, Refinement(family.structure, size), always=not patient)
         for towards in (["independence"] if size == 1 else ["independence", "fit"]) * family.refine:
             begun, steps = self._along(STRENGTHS[start:], trials, towards, cost)
-            if steps == 1:
+            if steps == 1 and (size == 1 or towards == "fit"):  # else states become alike, as if there were one
                 self._along(STRENGTHS[:start][::-1], trials, towards, cost, begun)
         return True
 
@@ -332,17 +334,21 @@ class ClassSearch:
         states, parameters = trials[0].states, trials[0].parameters
         self.told(f"candidates tried; now {states} states{', refined' if how.towards else ''}", len(self.tried), 0)
         self._begun.append(how)
-        losses, weights = np.zeros(0), np.zeros(0)
         rival = None if always else self._rival(how)
+        parts: list[Told] = []
         for trial in trials:
-            loss, weight = trial.losses(how)
-            losses, weights = np.concatenate([losses, loss]), np.concatenate([weights, weight])
-            behind = 0.0 if rival is None else _deficit(losses - rival[: len(losses)], weights, self.rows.copies)
+            parts.append(trial.judged(how))
+            told = Told.of_all(parts)
+            temperature = told.temperature if trial.family.refine else 1.0
+            losses, weights = told.losses(temperature), told.weights
+            behind = 0.0 if rival is None else _deficit(losses - rival[: len(losses)], weights)
             if behind:
                 return _Judged(losses, weights, behind)
-        mean, error = mean_and_error(losses, weights, self.rows.copies)
+        mean, error = mean_and_error(losses, weights)
         self.tried.append(
-            ClassCandidate(how.structure, how.size, states, how.towards, how.strength, mean, error, parameters)
+            ClassCandidate(
+                how.structure, how.size, states, how.towards, how.strength, mean, error, parameters, temperature
+            )
         )
         if self.best is self.tried[-1]:
             self._of_best = [(trial, trial.tried) for trial in trials]
@@ -359,17 +365,17 @@ class ClassSearch:
         return self._losses[min(some, key=lambda place: self.tried[place].log_loss)] if some else None
 
 
-def mean_and_error(values: np.ndarray, weights: np.ndarray, copies: float = 1.0) -> tuple[float, float]:
-    """The weighted mean of the values of rows, and its standard error, with so many rows for a weight of 1."""
+def mean_and_error(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """The weighted mean of the values of rows, and its standard error; a row has the weight 1, or so many copies."""
     mean = float(np.average(values, weights=weights))
-    others = max(copies * weights.sum() - 1, 1.0)
+    others = max(weights.sum() - 1, 1.0)
     return mean, float(np.sqrt(np.average((values - mean) ** 2, weights=weights) / others))
 
 
-def _deficit(differences: np.ndarray, weights: np.ndarray, copies: float) -> float:
+def _deficit(differences: np.ndarray, weights: np.ndarray) -> float:
     """By how much losses are larger in the mean; 0 if that may be by chance."""
-    mean, error = mean_and_error(differences, weights, copies)
-    return mean if copies * weights.sum() > 20 and mean > CLEARLY_WORSE * error > 0 else 0.0
+    mean, error = mean_and_error(differences, weights)
+    return mean if weights.sum() > 20 and mean > CLEARLY_WORSE * error > 0 else 0.0
 
 
 class _Trial:
@@ -392,8 +398,8 @@ class _Trial:
     def _task(self) -> Conditional:
         return self.family.conditional(self._taught, self._rows)
 
-    def losses(self, how: Refinement) -> tuple[np.ndarray, np.ndarray]:
-        """The log-loss of each row that was kept back, and its weight; the model is `tried` from now on."""
+    def judged(self, how: Refinement) -> Told:
+        """What a candidate tells of the rows that were kept back; its model is `tried` from now on."""
         model, budget = self._taught, self._search.budget
         if how.towards:
             penalty = Penalty(how.strength, how.towards, self.family.ordered)
@@ -403,15 +409,15 @@ class _Trial:
             self._z[how.towards] = z
             model = self.family.with_tables(model, self._task.values(z))
         self.tried = model
-        return self.asked(model)
+        return self.told(model)
 
-    def asked(self, model: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The log-loss of each row that was kept back by a model, and its weight."""
-        target = self._search.rows.target
+    def told(self, model: Any) -> Told:
+        """What a model tells of the class of the rows that were kept back."""
+        target, copies = self._search.rows.target, self._search.rows.copies
         classes = self._asked.codes[:, self._asked.columns.index(target)]
-        found = self.family.chances(model, self._asked.without(target))
-        chances = np.nan_to_num(found[np.arange(len(classes)), classes])
-        return -np.log(np.maximum(chances, FAINTEST)), self._asked.row_weights
+        chances = self.family.chances(model, self._asked.without(target))
+        self.classes = chances.shape[1]
+        return Told.of(chances, classes, copies * self._asked.row_weights)
 
 
 def refined(
