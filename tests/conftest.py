@@ -52,3 +52,4 @@ def only_what_is_asked_for() -> Iterator[None]:
 def quick_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the choice of a classifier end after a fraction of a second: for tests of other things."""
     monkeypatch.setattr("fgrn.learning.class_search.MOST_WORK", 3e8)
+    monkeypatch.setattr("fgrn.LatentClassifier._warn_of_the_penalty", lambda *_: None)

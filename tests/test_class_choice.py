@@ -19,10 +19,11 @@ from fgrn import LatentClassifier, NaiveBayesClassifier
 from fgrn.bayes.class_trees import class_tree_mixture
 from fgrn.cli import main
 from fgrn.cli.fitting import _selection_lines
+from fgrn.core.exceptions import FgrnWarning
 from fgrn.graph.class_family import ClassFamily
 from fgrn.learning.calibration import HOTTEST, Told
 from fgrn.learning.class_rows import PartedRows
-from fgrn.learning.class_search import _Judged, mean_and_error
+from fgrn.learning.class_search import Budget, _Judged, mean_and_error
 from fgrn.learning.conditional import Conditional, Penalty
 from fgrn.learning.criteria import EQUAL, ClassCandidate, ClassSelection
 from fgrn.learning.optimiser import minimised
@@ -364,16 +365,57 @@ def test_a_candidate_has_to_be_better_by_a_share_of_the_log_loss() -> None:
     assert ClassSelection(tried).best is tried[3]
 
 
-def test_a_classifier_that_is_too_sure_gets_a_higher_temperature(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few rows and many cells make naive Bayes too sure; the only penalty allowed is too weak to change that."""
-    monkeypatch.setattr("fgrn.learning.class_search.STRENGTHS", (1e-9,))
-    monkeypatch.setattr("fgrn.learning.class_search.FIRST_STRENGTH", 0)
+def few_rows_and_many_cells() -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """A table on which naive Bayes is too sure of the class."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 200)
     table = {f"c{n}": np.where(rng.random(200) < 0.35, y, rng.integers(0, 5, 200)) for n in range(8)}
-    model = LatentClassifier(1, structure="per_class", random_state=0, engine="cpu").fit(table, y)
+    return table, y
+
+
+def test_a_classifier_that_is_too_sure_gets_a_higher_temperature() -> None:
+    """The only penalty allowed is too weak to change that."""
+    table, y = few_rows_and_many_cells()
+    model = LatentClassifier(1, structure="per_class", refine=1e-9, random_state=0, engine="cpu").fit(table, y)
+    assert {one.strength for one in model.selection_.candidates} == {0.0, 1e-9}
     assert model.selection_.temperature > 1
     assert model.decision_network_ != model.network_
+
+
+def repeated_columns() -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """A table that naive Bayes misreads at any temperature: six columns say the same, and two say more than they."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 300)
+    columns = [np.where(rng.random(300) < right, y, 1 - y) for right in (0.7, 0.8, 0.8)]
+    return {f"c{n}": columns[max(0, n - 5)] for n in range(8)}, y
+
+
+@pytest.mark.parametrize(
+    ("strengths", "told", "beyond"), [((0.01, 0.003), "strongest", 0.1), ((100.0, 30.0), "weakest", 3.0)]
+)
+def test_the_strongest_and_the_weakest_penalty_are_warned_of(
+    strengths: tuple[float, ...], told: str, beyond: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The penalties between them, which are the best for this table, are not tried."""
+    monkeypatch.setattr("fgrn.estimators.classifiers.STRENGTHS", strengths)
+    table, y = repeated_columns()
+    model = LatentClassifier(1, structure="per_class", random_state=0, engine="cpu")
+    with pytest.warns(FgrnWarning, match=f"the {told} that was tried, .*Set it with refine={beyond:g}"):
+        model.fit(table, y)
+
+
+def test_a_penalty_at_which_the_budget_ended_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The only one that the budget allows is the best of them."""
+    allowed: list[float] = []
+
+    def allows(budget: Budget, work: float) -> bool:
+        allowed.extend([work] * (work > 0))
+        return len(allowed) <= 1
+
+    monkeypatch.setattr(Budget, "allows", allows)
+    table, y = repeated_columns()
+    with pytest.warns(FgrnWarning, match="the weakest that was tried before the budget ended, 3, .*max_seconds=10"):
+        LatentClassifier(1, structure="per_class", random_state=0, engine="cpu").fit(table, y)
 
 
 # Rows that are kept back
@@ -568,7 +610,7 @@ def test_the_order_of_the_rows_does_not_matter() -> None:
 
 def test_the_largest_number_of_states_that_was_tried_is_doubted() -> None:
     X, y = exclusive()
-    with pytest.warns(fgrn.core.exceptions.FgrnWarning, match="max_hidden=4"):
+    with pytest.warns(FgrnWarning, match="max_hidden=4"):
         LatentClassifier(structure="per_class", random_state=0, engine="cpu", max_hidden=2).fit(X, y)
 
 

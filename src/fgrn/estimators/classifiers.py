@@ -5,6 +5,7 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..bayes.class_trees import class_tree_mixture
@@ -15,13 +16,17 @@ from ..graph import structures
 from ..graph.class_family import ClassFamily
 from ..graph.network import Network
 from ..learning.class_rows import PartedRows
-from ..learning.class_search import Budget, ClassSearch, refined
+from ..learning.class_search import STRENGTHS, Budget, ClassSearch, refined
+from ..learning.criteria import ClassCandidate
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
 from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
 from ._class_labels import LatentClassifierBase
 from ._state_count import Choosing
+
+USUAL_SECONDS = 5.0
+"""About what choosing a classifier takes on one processor unless seconds are given."""
 
 
 class LatentClassifier(Choosing, LatentClassifierBase):
@@ -41,7 +46,8 @@ class LatentClassifier(Choosing, LatentClassifierBase):
             see `fgrn.tan`. "auto": the better of "per_class" and "tan" with n_hidden="auto", and "shared" with a
             number.
         refine: whether tables that tell the class are made beside those that describe the rows: "auto", if the log-loss
-            of rows kept back is better for it; never with structure="shared".
+            of rows kept back is better for it; never with structure="shared". A number is the strength of the penalty
+            by which they are drawn to tables that tell nothing of the class; else several strengths are compared.
         n_epochs: the maximum number of epochs of EM.
         cycles: updates of each table per epoch; 1 is the incremental algorithm, more the batch one.
         smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed. "auto": 1 /
@@ -85,7 +91,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Choosing._parameter_constraints,
         "structure": [StrOptions({"auto", "shared", "per_class", "tan"})],
-        "refine": ["boolean", StrOptions({"auto"})],
+        "refine": ["boolean", StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "smoothing": [*Choosing._parameter_constraints["smoothing"], StrOptions({"auto"})],
         "criterion": [StrOptions({"log_loss", "bic", "aic", "held_out"})],
         "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
@@ -100,7 +106,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         n_hidden: int | str = "auto",
         *,
         structure: str = "auto",
-        refine: bool | str = "auto",
+        refine: bool | float | str = "auto",
         n_epochs: int = 500,
         cycles: int = 1,
         smoothing: float | str = "auto",
@@ -191,7 +197,9 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         stopped = self._stopped if self.checkpoint is None else lambda: False
         families = [self._family(structure, rows, seed) for structure in self._structures()]
         budget = Budget(self.max_seconds, stopped, rows.count)
-        return ClassSearch(rows, families, budget, ReadingProgress(self.verbose))
+        is_chosen = isinstance(self.refine, str | bool | np.bool_)
+        strengths = STRENGTHS if is_chosen else (float(self.refine),)
+        return ClassSearch(rows, families, budget, ReadingProgress(self.verbose), strengths)
 
     def _family(self, structure: str, rows: PartedRows, seed: int) -> ClassFamily:
         """The networks of a structure."""
@@ -206,7 +214,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
             return class_tree_mixture(observed, target, states, table, penalty="aic", name=hidden)
 
         is_batch = self._journal is None and hasattr(self, "_kind")  # its tables change with the next one
-        refine = self.refine in ("auto", True) and structure != "shared" and not is_batch
+        refine = bool(self.refine) and structure != "shared" and not is_batch
         return ClassFamily(
             structure, built, target, hidden, self._smoothing(), self.engine, seed, refine, self._ordered()
         )
@@ -244,6 +252,21 @@ class LatentClassifier(Choosing, LatentClassifierBase):
                 value=best.size,
                 remedies=Remedy("try more", max_hidden=2 * self.max_hidden),
             )
+        if search.edge and not self._stopped():
+            self._warn_of_the_penalty(best, search)
+
+    def _warn_of_the_penalty(self, best: ClassCandidate, search: ClassSearch) -> None:
+        is_short = best.structure in search.unfinished
+        when = " before the budget ended" if is_short else ""
+        beyond = best.strength * (0.1 if search.edge == "weakest" else 10)
+        more = Remedy("allow more time", max_seconds=2 * (self.max_seconds or USUAL_SECONDS))
+        warn(
+            f"The best penalty on refined tables is the {search.edge} that was tried{when}, {best.strength:g}, so that "
+            f"a {'weaker' if search.edge == 'weakest' else 'stronger'} one may be better.",
+            FgrnWarning,
+            value=best.strength,
+            remedies=more if is_short else Remedy("set it", refine=float(f"{beyond:g}")),
+        )
 
     def compare(self, X: Any, y: Any, sizes: Any = None, sample_weight: Any = None) -> Any:
         """Try several numbers of hidden states on a table, without changing this model.

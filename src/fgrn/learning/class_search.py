@@ -33,8 +33,11 @@ STRENGTHS = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0
 """Of the penalty: from one of them on they are lowered until one is worse than the one before; and if that did not
 help, raised as long as it does."""
 
-FIRST_STRENGTH = STRENGTHS.index(3.0)
+FIRST_STRENGTH = 3.0
 """Where that begins, or before the best so far if that is weaker: a strong one makes states alike, which stay so."""
+
+ALMOST_SURE = 0.01
+"""The log-loss below which classes are told almost surely, so that no other penalty can be much better."""
 
 ITERATIONS = 30
 """Of refining tables by one penalty."""
@@ -178,6 +181,7 @@ class ClassSearch:
     families   the structures, in the order in which they are tried
     budget     what this may cost
     told       who is told what is tried
+    strengths  of the penalty that may be tried, the strongest first
     tried      the candidates so far
     unfinished the structures of which the budget did not allow to try all that might be better
     temperature  of the best candidate, see `calibrate`
@@ -187,6 +191,7 @@ class ClassSearch:
     families: Sequence[Family]
     budget: Budget
     told: ReadingProgress
+    strengths: Sequence[float] = STRENGTHS
     tried: list[ClassCandidate] = field(default_factory=list)
     unfinished: set[str] = field(default_factory=set)
     temperature: float = 1.0
@@ -211,12 +216,24 @@ class ClassSearch:
         """The structure of the best candidate."""
         return next(family for family in self.families if family.structure == self.best.structure)
 
+    @property
+    def edge(self) -> str:
+        """The end of the strengths that were tried at which the best one is, "weakest" or "strongest"; "" if at none.
+
+        There, what lies beyond may be better; elsewhere the next one was tried, and was not.
+        """
+        best = self.best
+        tried = [one.strength for one in self._begun if _path(one) == _path(best)]
+        if not best.towards or len(self.strengths) == 1 or best.log_loss < ALMOST_SURE:
+            return ""
+        is_raised = best.size == 1 or best.towards == "fit"
+        return "weakest" if best.strength == min(tried) else "strongest" * (is_raised and best.strength == max(tried))
+
     def penalties(self, found: ClassCandidate) -> list[Penalty]:
         """By which a candidate was refined, one after the other; none if it was not."""
         if not found.towards:
             return []
-        key = (found.structure, found.size, found.towards)
-        strengths = [one.strength for one in self._begun if (one.structure, one.size, one.towards) == key]
+        strengths = [one.strength for one in self._begun if _path(one) == _path(found)]
         until = strengths[: strengths.index(found.strength) + 1]
         return [Penalty(strength, found.towards, self.best_family.ordered) for strength in until]
 
@@ -294,9 +311,9 @@ class ClassSearch:
         start = self._first_strength
         self._judge(trials, Refinement(family.structure, size), always=not patient)
         for towards in (["independence"] if size == 1 else ["independence", "fit"]) * family.refine:
-            begun, steps = self._along(STRENGTHS[start:], trials, towards, cost)
+            begun, steps = self._along(self.strengths[start:], trials, towards, cost)
             if steps == 1 and (size == 1 or towards == "fit"):  # else states become alike, as if there were one
-                self._along(STRENGTHS[:start][::-1], trials, towards, cost, begun)
+                self._along(self.strengths[:start][::-1], trials, towards, cost, begun)
         return True
 
     def _along(
@@ -326,8 +343,9 @@ class ClassSearch:
     @property
     def _first_strength(self) -> int:
         """Where to begin among the strengths: one before that of the best candidate so far."""
+        first = min(sum(one > FIRST_STRENGTH for one in self.strengths), len(self.strengths) - 1)
         best = self.best.strength if self.tried else 0.0
-        return max(FIRST_STRENGTH, STRENGTHS.index(best) - 1) if best else FIRST_STRENGTH
+        return max(first, self.strengths.index(best) - 1) if best else first
 
     def _judge(self, trials: Sequence[_Trial], how: Refinement, always: bool = False) -> _Judged:
         """Note the log-loss of a candidate, unless it is dropped: clearly worse than another on the first rows."""
@@ -363,6 +381,11 @@ class ClassSearch:
         alike = [one.towards if how.towards else one.structure == how.structure for one in self.tried]
         some = [place for place, is_alike in enumerate(alike) if is_alike]
         return self._losses[min(some, key=lambda place: self.tried[place].log_loss)] if some else None
+
+
+def _path(one: Refinement | ClassCandidate) -> tuple[str, int, str]:
+    """What candidates have in common that differ in the strength of the penalty alone."""
+    return one.structure, one.size, one.towards
 
 
 def mean_and_error(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
