@@ -75,6 +75,10 @@ class Family(Protocol):
         """Whether tables may be refined for the class."""
 
     @property
+    def temper(self) -> bool:
+        """Whether a temperature may be found for the class."""
+
+    @property
     def ordered(self) -> Sequence[str]:
         """The columns whose levels have an order."""
 
@@ -198,6 +202,7 @@ class ClassSearch:
     _of_best: list[tuple[_Trial, Any]] = field(default_factory=list)
     _losses: list[np.ndarray] = field(default_factory=list)
     _begun: list[Refinement] = field(default_factory=list)
+    _edges: dict[Refinement, str] = field(default_factory=dict)
 
     @property
     def selection(self) -> ClassSelection:
@@ -223,17 +228,15 @@ class ClassSearch:
         There, what lies beyond may be better; elsewhere the next one was tried, and was not.
         """
         best = self.best
-        tried = [one.strength for one in self._begun if _path(one) == _path(best)]
-        if not best.towards or len(self.strengths) == 1 or best.log_loss < ALMOST_SURE:
-            return ""
-        is_raised = best.size == 1 or best.towards == "fit"
-        return "weakest" if best.strength == min(tried) else "strongest" * (is_raised and best.strength == max(tried))
+        how = Refinement(best.structure, best.size, best.towards, best.strength)
+        return "" if len(self.strengths) == 1 or best.log_loss < ALMOST_SURE else self._edges.get(how, "")
 
     def penalties(self, found: ClassCandidate) -> list[Penalty]:
         """By which a candidate was refined, one after the other; none if it was not."""
         if not found.towards:
             return []
-        strengths = [one.strength for one in self._begun if _path(one) == _path(found)]
+        key = (found.structure, found.size, found.towards)
+        strengths = [one.strength for one in self._begun if (one.structure, one.size, one.towards) == key]
         until = strengths[: strengths.index(found.strength) + 1]
         return [Penalty(strength, found.towards, self.best_family.ordered) for strength in until]
 
@@ -265,25 +268,26 @@ class ClassSearch:
         """Find the temperature at which the network of the best candidate is to be asked for the class.
 
         Every candidate is judged at its best temperature. Of a network in which classes have several hidden states it
-        is the joint distribution that is raised to a power, which is not quite the same: from there the temperature is
-        raised or lowered by a factor as long as that helps.
+        is the joint distribution that is raised to a power, which is not quite the same: from there, or from 1 if that
+        is better, the temperature is raised or lowered by a factor as long as that helps.
         """
         family, best = self.best_family, self.best
         self.temperature = best.temperature
-        if not family.refine or best.n_hidden == self._of_best[0][0].classes:
+        if not family.temper or best.n_hidden == self._of_best[0][0].classes:
             return
 
         def loss(temperature: float) -> float:
             found = Told.of_all(trial.told(family.tempered(model, temperature)) for trial, model in self._of_best)
             return float(np.average(found.losses(), weights=found.weights))
 
-        least = loss(best.temperature)
+        start = min((best.temperature, 1.0), key=loss)
+        self.temperature, least = start, loss(start)
         for factor in (TEMPERATURE_STEP, 1 / TEMPERATURE_STEP):
             for step in range(1, MOST_STEPS + 1):
-                if self.budget.stopped() or (now := loss(best.temperature * factor**step)) >= least:
+                if self.budget.stopped() or (now := loss(start * factor**step)) >= least:
                     break
-                self.temperature, least = best.temperature * factor**step, now
-            if self.temperature != best.temperature:
+                self.temperature, least = start * factor**step, now
+            if self.temperature != start:
                 break
 
     def _least(self, family: Family) -> float:
@@ -311,10 +315,24 @@ class ClassSearch:
         start = self._first_strength
         self._judge(trials, Refinement(family.structure, size), always=not patient)
         for towards in (["independence"] if size == 1 else ["independence", "fit"]) * family.refine:
-            begun, steps = self._along(self.strengths[start:], trials, towards, cost)
-            if steps == 1 and (size == 1 or towards == "fit"):  # else states become alike, as if there were one
-                self._along(self.strengths[:start][::-1], trials, towards, cost, begun)
+            self._try_strengths(trials, towards, cost, start)
         return True
+
+    def _try_strengths(self, trials: Sequence[_Trial], towards: str, cost: float, start: int) -> None:
+        """Try penalties from one of the strengths on: weaker ones while that pays, or else stronger ones.
+
+        Where it still paid when there were no more of them, or the budget ended, the last one is at the edge.
+        """
+        family, size = trials[0].family, trials[0].size
+        weaker, stronger = self.strengths[start:], self.strengths[:start][::-1]
+        begun, paid, is_over = self._along(weaker, trials, towards, cost)
+        if paid and not is_over:
+            self._edges[Refinement(family.structure, size, towards, weaker[paid - 1])] = "weakest"
+        if paid == 1 and (size == 1 or towards == "fit"):  # else states become alike, as if there were one
+            _, paid, is_over = self._along(stronger, trials, towards, cost, begun)
+            if not is_over:
+                last = Refinement(family.structure, size, towards, [weaker[0], *stronger][paid])
+                self._edges.setdefault(last, "strongest")
 
     def _along(
         self,
@@ -323,10 +341,11 @@ class ClassSearch:
         towards: str,
         cost: float,
         last: _Judged | None = None,
-    ) -> tuple[_Judged | None, int]:
+    ) -> tuple[_Judged | None, int, bool]:
         """Try one strength after the other while each pays beside the `last` one.
 
-        Returns what the first of them came to, and how many paid, the first among them if none came before.
+        Returns what the first of them came to, how many paid, the first among them if none came before, and whether
+        one did not.
         """
         begun, paid = None, 0
         for strength in strengths:
@@ -336,9 +355,9 @@ class ClassSearch:
             found = self._judge(trials, Refinement(trials[0].family.structure, trials[0].size, towards, strength))
             begun = begun or found
             if last is not None and found.ends(last):
-                break
+                return begun, paid, True
             last, paid = found, paid + 1
-        return begun, paid
+        return begun, paid, False
 
     @property
     def _first_strength(self) -> int:
@@ -357,7 +376,7 @@ class ClassSearch:
         for trial in trials:
             parts.append(trial.judged(how))
             told = Told.of_all(parts)
-            temperature = told.temperature if trial.family.refine else 1.0
+            temperature = told.temperature if trial.family.temper else 1.0
             losses, weights = told.losses(temperature), told.weights
             behind = 0.0 if rival is None else _deficit(losses - rival[: len(losses)], weights)
             if behind:
@@ -381,11 +400,6 @@ class ClassSearch:
         alike = [one.towards if how.towards else one.structure == how.structure for one in self.tried]
         some = [place for place, is_alike in enumerate(alike) if is_alike]
         return self._losses[min(some, key=lambda place: self.tried[place].log_loss)] if some else None
-
-
-def _path(one: Refinement | ClassCandidate) -> tuple[str, int, str]:
-    """What candidates have in common that differ in the strength of the penalty alone."""
-    return one.structure, one.size, one.towards
 
 
 def mean_and_error(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
