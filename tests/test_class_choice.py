@@ -22,10 +22,11 @@ from fgrn.cli.fitting import _selection_lines
 from fgrn.core.exceptions import FgrnWarning
 from fgrn.graph.class_family import ClassFamily
 from fgrn.learning.calibration import HOTTEST, Told
-from fgrn.learning.class_rows import PartedRows
-from fgrn.learning.class_search import Budget, _Judged, mean_and_error
+from fgrn.learning.choice_budget import Budget
+from fgrn.learning.classifier_choice import _Judged, mean_and_error
 from fgrn.learning.conditional import Conditional, Penalty
 from fgrn.learning.criteria import EQUAL, ClassCandidate, ClassSelection
+from fgrn.learning.cross_validation import PartedRows
 from fgrn.learning.optimiser import minimised
 from fgrn.tables.encoded import Evidence
 from fgrn.tables.frames import Coded

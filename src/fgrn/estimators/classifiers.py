@@ -20,9 +20,10 @@ from ..flow.em import History
 from ..graph import structures
 from ..graph.class_family import ClassFamily
 from ..graph.network import Network
-from ..learning.class_rows import PartedRows
-from ..learning.class_search import STRENGTHS, Budget, ClassSearch, refined
+from ..learning.choice_budget import Budget
+from ..learning.classifier_choice import STRENGTHS, ClassSearch, refined
 from ..learning.criteria import ClassCandidate
+from ..learning.cross_validation import PartedRows
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
 from ..tables.schema import BINS, MOST_LEVELS, Schema

@@ -1,13 +1,13 @@
-"""The choice of a classifier: structures, hidden states and refined tables, compared by the log-loss of the class.
+"""The choice of a classifier by cross-validation: structure, hidden states and penalty of the least log-loss.
 
-Every candidate is learnt from some of the rows and asked for the class of the others, in turn. Within a structure sizes
-grow as long as that pays; each begins with EM, which makes the rows likely, and goes on with tables that tell the class
-(see `learning.conditional`), the strength of the penalty being lowered as long as that pays.
+Every candidate is learnt from some of the rows and asked for the class of the others, in turn. Within a structure the
+number of hidden states grows as long as that pays. Each number begins with EM, which makes the rows likely, and goes on
+with tables that predict the class (see `learning.conditional`), whose penalty is made weaker, or else stronger, as long
+as that pays. Every candidate is judged at its best temperature (see `learning.calibration`).
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,35 +18,29 @@ import numpy as np
 from ..core.progress import ReadingProgress
 from ..tables.encoded import Evidence
 from .calibration import Told
-from .class_rows import PartedRows
+from .choice_budget import Budget
 from .conditional import Conditional, Penalty
 from .criteria import EQUAL, ClassCandidate, ClassSelection
-
-MOST_WORK = 1.2e10
-"""What choosing may cost unless seconds are given, for MANY_ROWS rows: cells visited, summed over all E-steps, about
-6 s of CPU time. So the choice always ends at the same candidate. Of a few rows a third of it can be had."""
-
-MANY_ROWS = 10_000
-"""Rows from which on the budget is whole."""
+from .cross_validation import PartedRows
 
 STRENGTHS = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
-"""Of the penalty: from one of them on they are lowered until one is worse than the one before; and if that did not
-help, raised as long as it does."""
+"""The strengths of the penalty, the strongest first."""
 
 FIRST_STRENGTH = 3.0
-"""Where that begins, or before the best so far if that is weaker: a strong one makes states alike, which stay so."""
+"""The strength that is tried first, unless the best candidate so far has a weaker one: then the one before that. A
+strong penalty makes hidden states alike, and they stay so."""
 
 ALMOST_SURE = 0.01
-"""The log-loss below which classes are told almost surely, so that no other penalty can be much better."""
+"""The log-loss below which the classes are predicted almost surely: no other penalty can be much better."""
 
 ITERATIONS = 30
-"""Of refining tables by one penalty."""
+"""The most steps of the optimiser with one penalty."""
 
 EPOCHS, TOLERANCE = 60, 1e-5
-"""Of learning a candidate: the most epochs, and the gain per row at which it, and refining it, has converged."""
+"""The most epochs in which a candidate is learnt, and the gain per row at which the optimiser has converged."""
 
 USUAL_EPOCHS = 15
-"""Of learning a candidate, to foresee what it costs."""
+"""The epochs that a candidate usually takes, to foresee its cost."""
 
 REFINED_ROWS = 200_000
 """Rows that the tables of the chosen model are refined on, at most."""
@@ -56,15 +50,16 @@ TEMPERATURE_STEP, MOST_STEPS = 1.1, 6
 often."""
 
 CATCHING_UP = 4
-"""Strengths in which a candidate that is clearly worse has to come up with the other, at the pace of the last one."""
+"""A candidate that is clearly worse is tried with further strengths only if so many gains like the last one would make
+it as good as the best."""
 
 CLEARLY_WORSE = 3.0
-"""A candidate whose log-loss on the first rows is larger than that of another by so many standard errors of the
-difference is not tried on the others."""
+"""The standard errors by which the log-loss of a candidate on the first rows may be larger than that of the best: with
+more it is not tried on the other rows."""
 
 
 class Family(Protocol):
-    """Classifiers of one structure, in all sizes, as they are compared here; M is a model of it."""
+    """Classifiers of one structure with any number of hidden states: what the choice needs to know of them."""
 
     @property
     def structure(self) -> str:
@@ -102,42 +97,6 @@ class Family(Protocol):
 
     def tempered(self, model: Any, temperature: float) -> Any:
         """A copy of a model whose joint distribution is raised to the power 1 / temperature, and sums to one again."""
-
-
-@dataclass
-class Budget:
-    """The budget of a search: seconds, or an amount of work that does not depend on the clock.
-
-    seconds   after which no candidate is begun; None for the limit of work
-    stopped   asked whether to end at once
-    rows      of the table
-    """
-
-    seconds: float | None
-    stopped: Callable[[], bool]
-    rows: float = MANY_ROWS
-    spent: float = 0.0
-    begun: float = field(default_factory=time.monotonic)
-
-    @property
-    def work(self) -> float:
-        """The limit of work."""
-        return MOST_WORK * (1 + 2 * min(self.rows / MANY_ROWS, 1.0)) / 3
-
-    @property
-    def used(self) -> float:
-        """The share of the budget that is spent."""
-        return self.spent / self.work if self.seconds is None else (time.monotonic() - self.begun) / self.seconds
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the budget is spent, or a stop was requested."""
-        return self.stopped() or not self.allows(0.0)
-
-    def allows(self, work: float) -> bool:
-        """Whether so much more work is within the budget; how long it takes is foreseen from the work until now."""
-        foreseen = work / self.spent if self.seconds is not None and self.spent else work / self.work
-        return self.used * (1 + foreseen) <= 1 if self.seconds is not None else self.used + foreseen <= 1
 
 
 @dataclass(frozen=True)
