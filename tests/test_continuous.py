@@ -178,6 +178,12 @@ def test_a_model_file_has_means_and_variances(model: Any, table: pd.DataFrame, t
     assert again.network_ == model.network_
     assert (again.score_samples(table) == model.score_samples(table)).all()
     assert again.continuous_ == NAMES
+    assert str(again.report()) == str(model.report())
+    order = [2, 0, 1]
+    moved = again.relabel(order).report()
+    assert [one.error for one in moved.errors.of("mean", "a")] == [
+        model.report().errors.of("mean", "a")[k].error for k in order
+    ]
     copy = pickle.loads(pickle.dumps(model))
     assert (copy.variances_ == model.variances_).all()
 
@@ -433,6 +439,29 @@ def test_two_solutions_with_numbers_are_compared(model: Any, table: pd.DataFrame
         model.agreement(fgrn.LatentClassModel(2, n_epochs=2, tol=0, random_state=0).fit(table))
 
 
+def test_groups_may_differ_in_means() -> None:
+    rng = np.random.default_rng(2)
+    number, group = rng.integers(0, 2, 400), rng.integers(0, 2, 400)
+    table = pd.DataFrame({"a": 4 * number + rng.normal(size=400), "b": 3 * number + group + rng.normal(size=400)})
+    table["q"] = (rng.random(400) < 0.2 + 0.6 * number).astype(int)
+    table.loc[rng.random(400) < 0.1, "a"] = np.nan
+    model = fgrn.LatentClassModel(2, continuous=["a", "b"], n_init=2, random_state=0).fit(table)
+    found = model.compare_groups(group, n_init=1)
+    assert found.test("b").p < 1e-6
+    assert found.test("a").p > 0.01
+    assert found.test("q").p > 0.01
+    assert [found.test(name).df for name in ("a", "b", "q", "measurement")] == [4, 4, 2, 10]
+    frame = found.frames["items"]
+    means = frame[(frame["item"] == "b") & (frame["level"] == "mean")]
+    apart = means[means["group"] == "1"]["free"].to_numpy() - means[means["group"] == "0"]["free"].to_numpy()
+    np.testing.assert_allclose(apart, 1, atol=0.6)
+    # where all is free, groups are models of their own
+    settings: dict[str, Any] = {"continuous": ["a", "b"], "n_init": 3, "random_state": 0, "tol": 1e-10}
+    alone = [fgrn.LatentClassModel(2, **settings).fit(table[group == g]) for g in range(2)]
+    total = sum(m.score_samples(table[group == g]).sum() for g, m in enumerate(alone))
+    assert found.models[2].log_likelihood == pytest.approx(total, abs=0.01)
+
+
 @pytest.mark.parametrize("covariance", ["diagonal", "tied"])
 def test_covariates_of_profiles_in_one_step_and_two(covariance: str) -> None:
     rng = np.random.default_rng(5)
@@ -603,11 +632,10 @@ def test_the_command_shows_continuous_columns_and_words_what_it_cannot(tmp_path:
     assert f"\n  {line}\n\n" in capsys.readouterr().out
     assert main(["prototypes", model, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["1"]["a"] == {"mean": mean, "sd": spread}
-    assert main(["report", model]) == 1
-    told = capsys.readouterr().err
-    assert "does not hold its report, as with continuous columns ('a')" in told
-    assert "fgrn report MODEL DATA" in told
+    assert main(["report", model]) == 0
+    told = capsys.readouterr().out
     assert main(["report", model, rows]) == 0
+    assert capsys.readouterr().out == told
     assert main(["complete", model, rows, "--draws", "2", "-o", str(tmp_path / "drawn.csv")]) == 0
     drawn = pd.read_csv(tmp_path / "drawn.csv")
     assert len(drawn) == 120

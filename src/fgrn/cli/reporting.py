@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..core import printing
-from ..core.exceptions import FgrnError, shortened, visible
+from ..core.exceptions import FgrnError, visible
 from ..core.whole_file import reason_of, write_whole
 from . import common, model_rows
 from .wording import say
@@ -42,7 +42,7 @@ def report(
     """Report a latent class analysis: class sizes, item-response probabilities, standard errors, criteria, fit.
 
     MODEL is a file written by `fgrn fit` without a target. The report is that of the rows it was learnt from, which the
-    file holds; for a large table and with continuous columns it does not, and DATA, the table, is needed.
+    file holds; for a large table it does not, and DATA, the table, is needed.
     """
     if html is not None:
         common.check_place(html, "a page, such as report.html", "--html")
@@ -58,14 +58,9 @@ def report(
         option = "--residuals" if residuals else "--profile"
         raise click.UsageError(f"{option} needs DATA, the table: fgrn report MODEL DATA {option}.")
     elif estimator._saved_report is None:
-        names = estimator.schema_.continuous
-        why = (
-            f"as with continuous columns ({shortened(map(repr, names))})"
-            if names
-            else "as the table was large or came in batches"
-        )
         raise FgrnError(
-            f"{model!r} does not hold its report, {why}, and the table that it was learnt from is needed.",
+            f"{model!r} does not hold its report, as the table was large or came in batches, and the table that it was "
+            "learnt from is needed.",
             remedies="give it: fgrn report MODEL DATA",
         )
     found = estimator.report(table, weight)

@@ -23,7 +23,7 @@ from ..statistics.latent_classes import LatentClasses, Patterns
 from ..statistics.latent_profiles import ProfileErrors, profile_errors
 from ..statistics.profile_likelihood import Held, ProfileIntervals, profile_intervals
 from ..statistics.profile_report import LatentProfileReport, latent_profile_report
-from ..statistics.report import LatentClassReport, latent_class_report, with_classes_ordered
+from ..statistics.report import LatentClassReport, latent_class_report
 from ..statistics.standard_errors import ErrorKind, StandardErrors, standard_errors
 from ..statistics.vuong import VuongTest, vuong_test
 from ..tables import frames
@@ -40,7 +40,7 @@ MOST_SAVED_WORK = 4e9
 class ClassAnalysis(KeptRows):
     """The statistics of a latent class model."""
 
-    _saved_report: LatentClassReport | None = None
+    _saved_report: LatentClassReport | LatentProfileReport | None = None
     constraints: Any = None
 
     def _train(self, table: EncodedTable) -> None:
@@ -315,7 +315,7 @@ class ClassAnalysis(KeptRows):
         }
         self.history_ = replace(self.history_, not_estimated=lost)
         if self._saved_report is not None:
-            self._saved_report = with_classes_ordered(self._saved_report, order, self.history_)
+            self._saved_report = self._saved_report.ordered(order, self.history_)
         return self
 
     def agreement(self, other: ClassAnalysis, X: Any = None, sample_weight: Any = None) -> SolutionComparison:
@@ -373,10 +373,10 @@ class ClassAnalysis(KeptRows):
 
     def _report_to_save(self) -> LatentClassReport | LatentProfileReport | None:
         """The report that goes into the model file; None if it would take long, or the rows are not there."""
-        if self._kept is None or self.schema_.continuous:
+        if self._kept is None:
             return self._saved_report
         count = self._parameter_count(self.network_)
         work = self._kept.rows * float(count) ** 2
         if work > MOST_SAVED_WORK:
             return None
-        return latent_class_report(*self._analysed(None, None), self.history_, count)
+        return self._report_on(*self._analysed(None, None))

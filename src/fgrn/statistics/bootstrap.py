@@ -129,7 +129,7 @@ class Bootstrap:
         if self.model.numbers is None:
             return found
         moments = MomentErrors(self.errors[rest], self.low[rest], self.high[rest], plain[rest], ~plain[rest])
-        return ProfileErrors.of_parts(found, self.model.numbers, moments)
+        return ProfileErrors(found, moments)
 
     def to_frame(self) -> Any:
         """Estimates, standard errors and intervals as a pandas data frame."""

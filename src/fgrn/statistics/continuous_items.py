@@ -11,6 +11,7 @@ A missing number is integrated out: it has no part in any of them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -37,6 +38,11 @@ class ContinuousItems:
         return cls(leaves, *moments)
 
     @property
+    def moments(self) -> Moments:
+        """The means and variances."""
+        return Moments(self.means, self.variances)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of the columns."""
         return self.leaves.columns
@@ -44,7 +50,7 @@ class ContinuousItems:
     @cached_property
     def at_limit(self) -> np.ndarray:
         """(K, D): which variances are at their limit."""
-        return self.leaves.at_limit(Moments(self.means, self.variances))
+        return self.leaves.at_limit(self.moments)
 
     @property
     def values(self) -> np.ndarray:
@@ -60,6 +66,19 @@ class ContinuousItems:
     def ordered(self, order: np.ndarray) -> ContinuousItems:
         """The same with the classes in another order."""
         return replace(self, means=self.means[order], variances=self.variances[order])
+
+    def at(self, columns: Sequence[int], names: Sequence[str]) -> ContinuousItems:
+        """Some of the columns under other names; a column may be there several times."""
+        own = self.leaves
+        leaves = replace(
+            own,
+            columns=tuple(names),
+            centres=tuple(own.centres[column] for column in columns),
+            scales=tuple(own.scales[column] for column in columns),
+            start=None,
+        )
+        some = list(columns)
+        return ContinuousItems(leaves, self.means[:, some], self.variances[:, some])
 
     def log_density(self, numbers: np.ndarray) -> np.ndarray:
         """(rows, K): the logarithm of the density of the known numbers of each row, (rows, D), in each class."""
@@ -78,14 +97,9 @@ class ContinuousItems:
 
     def updated(self, shares: np.ndarray, numbers: np.ndarray) -> ContinuousItems:
         """The means and variances that are likeliest if rows belong to classes in these shares, (rows, K)."""
-        rows, before = StandardNumbers.of(self.leaves, numbers), Moments(self.means, self.variances)
-        made = self.leaves.updated(self.leaves.counts(shares, rows), self.leaves.parameters_of(before))
+        rows = StandardNumbers.of(self.leaves, numbers)
+        made = self.leaves.updated(self.leaves.counts(shares, rows), self.leaves.parameters_of(self.moments))
         return ContinuousItems.of(self.leaves, self.leaves.estimates(made))
-
-    def leaves_to_start(self, variable: str) -> tuple[GaussianLeaves, GaussianLeaves]:
-        """The columns of a network whose hidden variable has this name, with these means to start from, and without."""
-        plain = replace(self.leaves, variable=variable, start=None)
-        return replace(plain, start=tuple(map(tuple, self.means.tolist()))), plain
 
     def with_column(self, numbers: ContinuousItems) -> ContinuousItems:
         """The same with more columns beside them; all variances may differ."""

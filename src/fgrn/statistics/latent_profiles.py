@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -72,20 +73,46 @@ class ProfileErrors:
         estimates: all of them, as `Estimate`.
         n_free: parameters that are not on the boundary, and `rank`: how many of them the rows determine.
         concave: whether the estimate is a maximum in every direction.
+        of_levels: those of class sizes and probabilities, a `StandardErrors`.
+        of_numbers: those of means and variances as arrays, a `MomentErrors`.
     """
 
-    kind: str
-    level: float
-    estimates: tuple[Estimate, ...]
-    n_free: int
-    rank: int
-    concave: bool
+    of_levels: StandardErrors
+    of_numbers: MomentErrors
 
-    @classmethod
-    def of_parts(cls, plain: StandardErrors, numbers: ContinuousItems, moments: MomentErrors) -> ProfileErrors:
-        """Those of sizes and probabilities, and those of means and variances."""
-        found = (*_of_levels(plain), *moments.estimates(numbers))
-        return cls(plain.kind, plain.level, found, plain.n_free, plain.rank, plain.concave)
+    @property
+    def kind(self) -> str:
+        """How they were computed."""
+        return self.of_levels.kind
+
+    @property
+    def level(self) -> float:
+        """The level of the confidence intervals."""
+        return self.of_levels.level
+
+    @property
+    def n_free(self) -> int:
+        """The number of parameters that are not on the boundary."""
+        return self.of_levels.n_free
+
+    @property
+    def rank(self) -> int:
+        """How many of these the rows determine."""
+        return self.of_levels.rank
+
+    @property
+    def concave(self) -> bool:
+        """Whether the estimate is a maximum in every direction."""
+        return self.of_levels.concave
+
+    @cached_property
+    def estimates(self) -> tuple[Estimate, ...]:
+        """All estimates: class sizes, probabilities item by item, then means and variances column by column."""
+        return (*_of_levels(self.of_levels), *self.of_numbers.estimates(self.of_levels.model.continuous_items))
+
+    def ordered(self, order: np.ndarray) -> ProfileErrors:
+        """The same with the classes in another order: class k becomes what class `order[k]` was."""
+        return ProfileErrors(self.of_levels.ordered(order), self.of_numbers.ordered(order))
 
     def of(self, what: str, column: str = "") -> list[Estimate]:
         """The estimates of one kind, "size", "probability", "mean" or "variance", of all columns or of one."""
@@ -143,6 +170,13 @@ class MomentErrors:
         boundary = np.zeros(len(values), dtype=bool) if found.moments is None else found.moments.boundary
         return cls(np.where(lost, np.inf, spread), low, high, boundary, ~lost)
 
+    def ordered(self, order: np.ndarray) -> MomentErrors:
+        """The same with the classes in another order."""
+        places = np.arange(len(self.errors)).reshape(2, len(order), -1)[:, order].ravel()
+        return MomentErrors(
+            self.errors[places], self.low[places], self.high[places], self.boundary[places], self.identified[places]
+        )
+
     def estimates(self, items: ContinuousItems) -> Iterator[Estimate]:
         """Of each column the means of all classes, then the variances."""
         places = np.arange(2 * items.means.size).reshape(2, *items.means.shape)
@@ -194,5 +228,4 @@ def profile_errors_of(
 ) -> ProfileErrors:
     """The standard errors that follow from the covariance matrix of the parameters, (F, F)."""
     plain = errors_of(model, rows, found, inverse, covariance, kind, level)
-    items = model.continuous_items
-    return ProfileErrors.of_parts(plain, items, MomentErrors.of(items, found, inverse, covariance, level))
+    return ProfileErrors(plain, MomentErrors.of(model.continuous_items, found, inverse, covariance, level))

@@ -80,6 +80,16 @@ class StandardErrors:
         cells = values[self.model.n_classes :].reshape(self.model.n_classes, -1)
         return cells[:, first : first + self.model.sizes[item]]
 
+    def ordered(self, order: np.ndarray) -> StandardErrors:
+        """The same with the classes in another order: class k becomes what class `order[k]` was."""
+        model, width = self.model.ordered(order), self.model.cells.shape[1]
+        cells = np.concatenate([order, model.n_classes + (order[:, None] * width + np.arange(width)).ravel()])
+        spread = self.covariance[np.ix_(cells, cells)] if self.covariance.size else self.covariance
+        return replace(
+            self, model=model, estimates=self.estimates[cells], errors=self.errors[cells], low=self.low[cells],
+            high=self.high[cells], boundary=self.boundary[cells], identified=self.identified[cells], covariance=spread,
+        )  # fmt: skip
+
     @cached_property
     def held(self) -> np.ndarray:
         """(C,): which estimates were given by constraints."""

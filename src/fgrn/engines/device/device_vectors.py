@@ -288,7 +288,7 @@ class DeviceVector:
         for number, (block, counts) in enumerate(zip(layout.blocks, self.blocks, strict=True)):
             cells = counts if smoothed is None else counts + smoothed.blocks[number]
             total = cells.sum(block.axis, keepdim=True, dtype=torch.float64)
-            made = (cells / total).to(layout.kind)
+            made = cells / total.to(layout.kind)
             chosen = layout.is_chosen(block, learnt)
             blocks.append(made if chosen is None else torch.where(chosen, made, old.blocks[number]))
             totals.append(total)
