@@ -22,7 +22,7 @@ import numpy as np
 from ..core import settings
 from ..core.exceptions import LearningError, Remedy
 from ..core.printing import html_table, text_table
-from ..learning.criteria import aic, bic, caic, sabic
+from ..learning.criteria import all_criteria
 from ..tables.outputs import frame_of_records
 from .covariates import Covariates, Term, design_of
 from .first_step import LaterStep, Uncertainty, membership_derivative
@@ -165,13 +165,7 @@ class LatentClassRegression(MembershipRegression):
     @property
     def criteria(self) -> dict[str, float]:
         """The information criteria by name."""
-        value, count, weight = self.log_likelihood, self.n_parameters, self.weight
-        return {
-            "AIC": aic(value, count),
-            "BIC": bic(value, count, weight),
-            "CAIC": caic(value, count, weight),
-            "SABIC": sabic(value, count, weight),
-        }
+        return all_criteria(self.log_likelihood, self.n_parameters, self.weight)
 
     @property
     def _summary(self) -> list[list[str]]:
