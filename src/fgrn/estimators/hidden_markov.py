@@ -267,7 +267,7 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
             if not isinstance(one, str):
                 found.append(one)
             elif not is_array(X) and frames.has_column(X, one):
-                found.append(frames.as_list(frames.column(X, one)))
+                found.append(frames.column(X, one))
                 X = frames.without_column(X, one)
             elif given is None:
                 taken = (
