@@ -20,7 +20,7 @@ from ..graph import structures
 from ..graph.chain import Chain
 from ..graph.network import Network
 from ..learning.criteria import HELD_OUT, Candidate, Fit, Selection, aic, bic, select, sizes
-from ..learning.encoding import table_of_source
+from ..learning.encoding import table_of_source, without_columns
 from ..queries.completion import impute
 from ..queries.forecasts import Forecast, stationary
 from ..queries.prototypes import Prototypes
@@ -30,6 +30,7 @@ from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ..tables.time_order import TimeOrder
 from ._base import LatentEstimator
 from ._continuous import ContinuousColumns
+from ._streams import encoded_stream
 from ._tables import array_like, is_array
 
 
@@ -151,23 +152,34 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
 
         Args:
             X: the table: any dataframe, a mapping of columns or an array; in any order if `time` is given. Or a path, a
-                glob, a dataset of Arrow, batches of rows or a `Stream`: all of it is read into memory, since rows of a
-                sequence may be anywhere in it.
+                glob, a dataset of Arrow, batches of rows or a `Stream`, read in batches of which codes are kept in
+                memory, since rows of a sequence may be anywhere; numbers of continuous columns are kept as they are.
             y: not used.
             sequence: which sequence each row belongs to: the name of a column of X, or one value per row. All rows are
                 one sequence unless given.
             time: when each row was: the name of a column of X, or one value per row. Rows are in order unless given.
         """
         self._validate_params()
-        if frames.is_source(X):
-            X = table_of_source(X, self._missing_codes())
         with self._or_as_before():
             self.beside_ = tuple(one if isinstance(one, str) else None for one in (sequence, time))
+            kind = "pyarrow" if frames.is_source(X) else frames.kind_of(X)
+            return self._fit_table(kind, self._in_order(X, sequence, time))
+
+    def _in_order(self, X: Any, sequence: Any, time: Any) -> Evidence:
+        """A table to learn from, encoded, in the order of sequences and times; sets the columns of the model."""
+        if frames.is_source(X) and self.continuous is None:
+            beside = [one for one in (sequence, time) if isinstance(one, str)]
+            features, kept = without_columns(X, beside, self._missing_codes())
+            table = encoded_stream(self, features, None, None, None).here()
+            found = {name: frames.as_column(kept.column(name), name) for name in beside}
+            ids, times = (found[one] if isinstance(one, str) else one for one in (sequence, time))
+        else:
+            X = table_of_source(X, self._missing_codes()) if frames.is_source(X) else X
             features, ids, times = self._parted(X, sequence, time)
             table = self._learnable(features, None, None)
-            order = TimeOrder.of(table.rows, ids, times, self.step)
-            self._is_given = order.rows >= 0
-            return self._fit_table(frames.kind_of(X), order.evidence(table))
+        order = TimeOrder.of(table.rows, ids, times, self.step)
+        self._is_given = order.rows >= 0
+        return order.evidence(table)
 
     def _train(self, table: EncodedTable) -> None:
         rows = table.here()
@@ -225,11 +237,7 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
         other = clone(self)
         other._validate_params()
         other.beside_ = (None, None)
-        features, ids, times = other._parted(X, sequence, time)
-        table = other._learnable(features, None, None)
-        order = TimeOrder.of(table.rows, ids, times, self.step)
-        other._is_given = order.rows >= 0
-        found: Selection = other._compare(order.evidence(table), list(sizes), {}, patient=False)
+        found: Selection = other._compare(other._in_order(X, sequence, time), list(sizes), {}, patient=False)
         return found
 
     def _compare(

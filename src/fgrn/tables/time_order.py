@@ -77,7 +77,7 @@ class TimeOrder:
 
     def evidence(self, table: Evidence) -> Evidence:
         """The rows of an encoded table in this order, with missing steps."""
-        if self.as_given:
+        if self.as_given and table.disk is None:
             return replace(table, begins=self.begins)
         codes = np.full((len(self.rows), table.codes.shape[1]), frames.UNKNOWN, dtype=table.codes.dtype, order="F")
         known = self.rows >= 0
