@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -216,33 +217,38 @@ class InfluenceDiagram:
         settings.whole("starts", starts, 1)
         settings.whole("seed", seed, 0)
         states, weights = self._evidence(given)
-        free = {
-            name: tuple(one for one in seen if one not in states)
-            for name, seen in self._seen.items()
-            if name not in states
-        }
-        found: Eliminated | LimitedSolution | None
-        try:
-            found = self._eliminated(states, weights, self._seen)
-        except WiringError:
-            if not limited_memory:
-                raise
-            found = None  # its tables are too large, and those of single decisions may not be
-        bound = None if found is None else found.utility
-        exact = True
-        if limited_memory and not (found and _knows_all(found.decisions, free)):
-            chance = frozenset(name for name in self.names if name not in self._seen and name not in states)
-            limited = LimitedMemory(*self._tables(states, weights), free, chance).solve(starts, seed)
-            exact = limited.exact or (bound is not None and limited.utility >= bound - 1e-9 * (1 + abs(bound)))
-            found = limited
-        assert found is not None
+        if limited_memory:
+            found, bound = self._limited(states, weights, starts, seed)
+        else:
+            whole = self._eliminated(states, weights, self._seen)
+            found, bound = LimitedSolution(whole.utility, whole.decisions, True), whole.utility
         policies = {
             name: Policy(self.variable(name), tuple(map(self.variable, one.scope[:-1])), one.values)
             for name, one in found.decisions.items()
         }
         ordered = {name: policies[name] for name in self._seen if name in policies}
         made = {name: self.variable(name).labels[states[name]] for name in self._seen if name in states}
-        return Solution(found.utility, ordered, self.with_policies({**ordered, **made}), exact, bound)
+        return Solution(found.utility, ordered, self.with_policies({**ordered, **made}), found.exact, bound)
+
+    def _limited(
+        self, states: Mapping[str, int], weights: Mapping[str, np.ndarray], starts: int, seed: int
+    ) -> tuple[LimitedSolution, float | None]:
+        """The best policies with limited memory, and the expected utility with nothing forgotten, None if not known."""
+        free = {
+            name: tuple(one for one in seen if one not in states)
+            for name, seen in self._seen.items()
+            if name not in states
+        }
+        bound = None
+        with suppress(WiringError):  # its tables may be too large where those of single decisions are not
+            whole = self._eliminated(states, weights, self._seen)
+            bound = whole.utility
+            if all(set(one.scope[:-1]) <= set(free[name]) for name, one in whole.decisions.items()):
+                return LimitedSolution(bound, whole.decisions, True), bound
+        chance = frozenset(name for name in self.names if name not in self._seen and name not in states)
+        found = LimitedMemory(*self._tables(states, weights), free, chance).solve(starts, seed)
+        reached = bound is not None and found.utility >= bound - 1e-9 * (1 + abs(bound))
+        return found._replace(exact=found.exact or reached), bound
 
     def _tables(
         self, states: Mapping[str, int], weights: Mapping[str, np.ndarray]
@@ -454,8 +460,3 @@ class InfluenceDiagram:
         )
         utilities = {name: (one.scope, one.values) for name, one in document.utilities.items()}
         return cls(BayesianNetwork.from_document(chance), in_order_of_time(document), utilities)
-
-
-def _knows_all(decisions: Mapping[str, DecisionTable], seen: Mapping[str, Sequence[str]]) -> bool:
-    """Whether the policy of each decision depends only on what is listed for it."""
-    return all(set(one.scope[:-1]) <= set(seen[name]) for name, one in decisions.items())
