@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import fgrn
 from fgrn import LatentClassifier, NaiveBayesClassifier
-from fgrn.bayes.class_trees import class_tree_mixture
+from fgrn.bayes.class_trees import HiddenTreeFamily, class_hidden_tree, class_tree_mixture
 from fgrn.cli import main
 from fgrn.cli.fitting import _selection_lines
 from fgrn.graph.class_family import ClassFamily
@@ -120,6 +120,57 @@ def test_a_classifier_of_trees_takes_missing_values_and_is_saved_whole(tmp_path:
     assert set(model.prototypes_) == {"other", "same"}
     assert model.complete(X).notna().all(axis=None)
     assert model.embed(X).shape == (len(X), 4)
+
+
+def test_the_network_of_hidden_trees_is_the_bayesian_network() -> None:
+    """The judge sums over everything unknown in the Bayesian network S -> class, S:a -> a, S -> S:a ..."""
+    states, data = three_classes(200)
+    rng = np.random.default_rng(2)
+    data["c"] = Coded(np.where(rng.random(200) < 0.7, data["a"].codes, rng.integers(0, 3, 200)).astype(np.int32))
+    observed = {name: list(range(size)) for name, size in {**states, "c": 3}.items()}
+    rows = encoded(data)
+    net = class_hidden_tree(observed, "y", [2, 1, 3], rows)
+    family = HiddenTreeFamily("tree", lambda size, rows: net, "y", "S", dict.fromkeys(observed, 0.5), "reference")
+    family.teach(net, rows, 5, 0.0)
+    links = [block for block in net.blocks if isinstance(block, fgrn.SISO)]
+    parents = {block.output.name: (block.input.name.split("->")[0],) for block in links}
+    hidden = {name: net.variable(name).labels for name in ("S", *parents) if name not in observed}
+    tables = {"S": net.prior("S"), **{name: net.table(name) for name in parents}}
+    assert len(hidden) == 3
+    for name in set(hidden) - {"S"}:  # states of a class lead to states of that class
+        assert tables[name][:2, :2].sum(axis=1) == pytest.approx(1)
+        assert tables[name][2, 2] == 1
+    judge = fgrn.BayesianNetwork({**hidden, **observed}, parents, tables)
+    data["a"].codes[::5] = -1
+    asked = {name: data[name] for name in "abc"}
+    assert net.posterior(asked, "y") == pytest.approx(judge.posterior(asked, "y"), abs=1e-12)
+
+
+def test_a_classifier_of_hidden_trees_goes_beyond_naive_bayes(tmp_path: Path) -> None:
+    X, y = exclusive()
+    Z, truth = exclusive(seed=1)
+    X.loc[::7, "a"] = None
+    model = LatentClassifier(2, structure="tree", **QUICK).fit(X, y)
+    assert (model.structure_, model.n_hidden_) == ("tree", 4)
+    assert model.score(Z, truth) > 0.85
+    model.save(tmp_path / "m.fgrn")
+    again = fgrn.load(tmp_path / "m.fgrn")
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert again.structure_ == "tree"
+    assert model.explain(X.iloc[[3]]).probability == pytest.approx(model.predict_proba(X.iloc[[3]]).max())
+    assert set(model.prototypes_) == {"other", "same"}
+    assert model.complete(X).notna().all(axis=None)
+    assert model.embed(X).shape == (len(X), 4)
+
+
+def test_hidden_trees_of_one_state_are_naive_bayes() -> None:
+    X, y = exclusive(100)
+    X = X.fillna("n").rename(columns={"a": "S:b"})
+    settings: dict[str, Any] = {"refine": False, "smoothing": 1.0, "tol": 0, "n_epochs": 3}
+    model = LatentClassifier(1, structure="tree", **{**QUICK, **settings}).fit(X, y)
+    assert "S_" in {variable.name for variable in model.network_.variables}
+    judge = NaiveBayesClassifier().fit(X, y)
+    assert model.predict_proba(X) == pytest.approx(judge.predict_proba(X), abs=1e-12)
 
 
 def test_a_penalty_is_lowered_while_that_helps_and_what_is_behind_could_catch_up() -> None:
@@ -302,14 +353,15 @@ def test_profiles_are_shown_as_text_page_and_frame_for_many_classes_and_columns(
 # Temperature
 
 
-@pytest.mark.parametrize("structure", ["per_class", "tan"])
+@pytest.mark.parametrize("structure", ["per_class", "tan", "tree"])
 @pytest.mark.parametrize("temperature", [0.8, 1.5])
 def test_a_temperature_is_a_power_of_what_is_told_of_the_class(structure: str, temperature: float) -> None:
     """With one state a class, and no value missing; the judge raises the probabilities themselves."""
     X, y = exclusive(150)
     X = X.fillna("n")
     net = LatentClassifier(1, structure=structure, refine=False, **{**QUICK, "engine": "reference"}).fit(X, y).network_
-    family = replace(FAMILY, target="kind", hidden="S")
+    kind = HiddenTreeFamily if structure == "tree" else ClassFamily
+    family = kind(structure, FAMILY.build, "kind", "S", 0.5, "reference")
     tempered = family.tempered(net, temperature)
     powers = net.posterior(X, "kind") ** (1 / temperature)
     assert tempered.posterior(X, "kind") == pytest.approx(powers / powers.sum(axis=1, keepdims=True), abs=1e-12)

@@ -238,7 +238,7 @@ def test_outcomes_of_words_in_any_number_of_steps() -> None:
     np.testing.assert_allclose(mean.means, model.distal_outcome(np.where(outcome > 2, "b", "a"), steps=2).means[:, 1])
 
 
-@pytest.mark.parametrize("how", [{"correction": "ml"}, {"steps": 2}])
+@pytest.mark.parametrize("how", [{"correction": "ml"}, {"steps": 2}, {"steps": 1}])
 def test_outcomes_of_numbers_are_normal_in_the_classes(how: dict[str, Any]) -> None:
     table, _, outcome = study(1500, 3)
     outcome = outcome.copy()
@@ -250,6 +250,11 @@ def test_outcomes_of_numbers_are_normal_in_the_classes(how: dict[str, Any]) -> N
     np.testing.assert_allclose(found.means, [1, 2], atol=0.06)
     np.testing.assert_allclose(found.variances, 0.25, atol=0.04)
     assert (found.errors < model.distal_outcome(outcome).errors).all()
+    if found.steps == 1:
+        whole = fgrn.LatentClassModel(2, random_state=0, n_init=1, tol=1e-12, continuous=["y"])
+        whole.fit(table | {"y": outcome}).relabel(("q0", "no"))
+        errors = [one.error for one in whole.standard_errors().of("mean")]
+        np.testing.assert_allclose([found.means, found.errors], [whole.means_[:, 0], errors], atol=1e-4)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -271,7 +276,7 @@ def test_stepmix_has_the_same_corrected_estimates() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("how", [{"steps": 2}, {"steps": 3, "correction": "ml"}])
+@pytest.mark.parametrize("how", [{"steps": 1}, {"steps": 2}, {"steps": 3, "correction": "ml"}])
 def test_stepmix_has_the_same_outcomes(how: dict[str, Any]) -> None:
     stepmix = pytest.importorskip("stepmix")
     pd = pytest.importorskip("pandas")

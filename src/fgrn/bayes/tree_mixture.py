@@ -316,22 +316,24 @@ def side_by_side(tables: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
     """Return tables of several trees as one: that of each tree between its own states, and zeros elsewhere."""
     if len(tables) == 1:
         return np.asarray(tables[0])
-    rows, columns = tables[0].shape
-    out = np.zeros((len(tables), rows, len(tables), columns))
-    for number, table in enumerate(tables):
-        out[number, :, number] = table
-    return out.reshape(len(tables) * rows, -1)
+    out = np.zeros([sum(sizes) for sizes in zip(*(table.shape for table in tables), strict=True)])
+    row = column = 0
+    for table in tables:
+        rows, columns = table.shape
+        out[row : row + rows, column : column + columns] = table
+        row, column = row + rows, column + columns
+    return out
+
+
+def copied_variables(network: Network) -> dict[str, str]:
+    """The copies that Diverters make, by name, and the hidden variable that each is a copy of."""
+    diverters = (block for block in network.blocks if isinstance(block, Diverter))
+    return {copy.name: block.inputs[0].name for block in diverters for copy in block.outputs}
 
 
 def one_network(network: Network, tables: Mapping[str, np.ndarray]) -> Network:
     """Return a hidden tree joined alike, with other tables by name, and hidden variables of as many states as these."""
-    columns = set(network.observed)
-    copies = {
-        copy.name: block.inputs[0].name
-        for block in network.blocks
-        if isinstance(block, Diverter)
-        for copy in block.outputs
-    }
+    columns, copies = set(network.observed), copied_variables(network)
 
     def variable(one: Variable) -> Variable:
         hidden = copies.get(one.name, one.name)

@@ -137,7 +137,7 @@ class ExternalVariables(ClassAnalysis):
         settings.whole("n_init", starts, 1, LearningError)
 
         def fit(start: LatentClasses, table: Patterns) -> LatentClasses:
-            smoothing = dict.fromkeys(model.names, model.smoothing) | {OUTCOME: 0.0}
+            smoothing = {name: 0.0 if name == OUTCOME else model.smoothing for name in start.names}
             return self._fit_from(start, table, smoothing, starts - 1)
 
         return joint_outcome(model, rows, outcome, fit, how)

@@ -7,7 +7,12 @@ from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..bayes.class_trees import class_tree_mixture
+from ..bayes.class_trees import (
+    HiddenTreeFamily,
+    class_hidden_tree,
+    class_tree_mixture,
+    smoothing_of_class_tree,
+)
 from ..core.exceptions import FgrnWarning, LearningError, Remedy, warn
 from ..core.progress import ReadingProgress
 from ..flow.em import History
@@ -33,20 +38,23 @@ class LatentClassifier(Choosing, LatentClassifierBase):
     hidden states are shared by all classes.
 
     Args:
-        n_hidden: the states of the hidden variable, for each class if it has its own; or "auto": as many as the
-            criterion says.
+        n_hidden: the states of the hidden variable (of each one, in a tree), for each class if it has its own; or
+            "auto": as many as the criterion says.
         structure: "shared" (the paper): the class hangs on the hidden variable as the columns do. "per_class": each
             class has hidden states of its own, see `fgrn.class_mixture`. "tan": the same, and
             each column hangs on one other column, too, where that gains more log-likelihood than it adds parameters,
-            see `fgrn.tan`. "auto": the better of "per_class" and "tan" with n_hidden="auto", and "shared" with a
-            number.
+            see `fgrn.tan`. "tree": each class has a hidden tree, with one hidden variable for each column, joined as
+            the columns depend on each other given the class, see `fgrn.hidden_tree`; for wide tables, such as images.
+            "auto": the better of "per_class" and "tan" with n_hidden="auto", and "shared" with a number; not "tree",
+            which takes about ten times as long, and was not clearly better on any table of docs/quality.md.
         refine: whether tables that tell the class are made beside those that describe the rows: "auto", if the log-loss
-            of rows kept back is better for it; never with structure="shared".
+            of rows kept back is better for it; never with structure="shared". With "tree" they are only if it is True:
+            "auto" finds a temperature alone.
         n_epochs: the maximum number of epochs of EM.
         cycles: updates of each table per epoch; 1 is the incremental algorithm, more the batch one.
         smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed. "auto": 1 /
             levels of the column, so that each row of a table gets one count in all, however many levels there are.
-        n_init: the number of random starts (initialisations), of which the best is kept.
+        n_init: the number of random starts (initialisations), of which the best is kept; a tree has one start.
         tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
             accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
         learn_prior: whether the prior of the hidden variable is learnt.
@@ -76,7 +84,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         prototypes_: for each class the distribution of every column (its profile); a dict with `shares` and `baseline`.
         history_: the course of learning: log-likelihood per epoch, convergence, execution.
         n_hidden_: the states of the hidden variable, of all classes together.
-        structure_: "shared", "per_class" or "tan".
+        structure_: "shared", "per_class", "tan" or "tree".
         decision_network_: the Network that is asked for the class: `network_` with tables that were refined for that,
             where this helped. All else (class profiles, completed rows, likelihoods) is asked of `network_`.
         selection_: the candidates that were compared, if something was chosen.
@@ -84,7 +92,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Choosing._parameter_constraints,
-        "structure": [StrOptions({"auto", "shared", "per_class", "tan"})],
+        "structure": [StrOptions({"auto", "shared", "per_class", "tan", "tree"})],
         "refine": ["boolean", StrOptions({"auto"})],
         "smoothing": [*Choosing._parameter_constraints["smoothing"], StrOptions({"auto"})],
         "criterion": [StrOptions({"log_loss", "bic", "aic", "held_out"})],
@@ -150,12 +158,34 @@ class LatentClassifier(Choosing, LatentClassifierBase):
             return [self.structure]
         return ["per_class", "tan"] if self.n_hidden == "auto" and self.criterion == "log_loss" else ["shared"]
 
+    @property
+    def _is_tree(self) -> bool:
+        """Whether each class has a hidden tree; no other structure is tried beside it."""
+        return getattr(self, "structure_", self.structure) == "tree"
+
     def _smoothing(self) -> Any:
         """By column, but for shared states: the prior of the hidden variable is a table among others in a tree."""
         found = super()._smoothing()
         if isinstance(found, dict) or self._structures() == ["shared"]:
             return found
         return dict.fromkeys(self._observed(), found)
+
+    def _learning_smoothing(self) -> Any:
+        if not self._is_tree:
+            return super()._learning_smoothing()
+        by_column = self._smoothing() if self.smoothing == "auto" else float(self.smoothing)
+        return smoothing_of_class_tree(self.network_, by_column)
+
+    def _hidden_name(self) -> str:
+        """Of hidden trees also what the names of the others begin with, so that no column may."""
+        found = super()._hidden_name()
+        while self._is_tree and any(name.startswith(f"{found}:") for name in self._observed()):
+            found += "_"
+        return found
+
+    def _options(self, what: str = "") -> dict[str, Any]:
+        found = super()._options(what)
+        return {**found, "starts": 1} if self._is_tree else found
 
     def _train(self, table: EncodedTable) -> None:
         self.__dict__.pop("decision_network_", None)
@@ -166,7 +196,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
             return
         here = table.here()
         search = self._search(here)
-        if search.rows.can_be_parted and (search.families[0].refine or self.n_hidden == "auto"):
+        if search.rows.can_be_parted and (search.families[0].temper or self.n_hidden == "auto"):
             search.search(self._sizes())
         family, size, penalties = search.families[0], (1 if self.n_hidden == "auto" else int(self.n_hidden)), []
         self.__dict__.pop("selection_", None)
@@ -203,12 +233,16 @@ class LatentClassifier(Choosing, LatentClassifierBase):
             states = rows.states(size, len(self.classes_))
             if structure == "per_class":
                 return structures.class_mixture(observed, target, states, name=hidden)
+            if structure == "tree":
+                return class_hidden_tree(observed, target, states, table, seed=seed, name=hidden)
             return class_tree_mixture(observed, target, states, table, penalty="aic", name=hidden)
 
         is_batch = self._journal is None and hasattr(self, "_kind")  # its tables change with the next one
-        refine = self.refine in ("auto", True) and structure != "shared" and not is_batch
-        return ClassFamily(
-            structure, built, target, hidden, self._smoothing(), self.engine, seed, refine, self._ordered()
+        temper = self.refine in ("auto", True) and structure != "shared" and not is_batch
+        refine = temper and (structure != "tree" or self.refine is True)
+        kind = HiddenTreeFamily if structure == "tree" else ClassFamily
+        return kind(
+            structure, built, target, hidden, self._smoothing(), self.engine, seed, refine, self._ordered(), temper
         )
 
     def _compare(self, table: Evidence, tried: Any, trained: dict[int, Any], patient: bool = True) -> Any:

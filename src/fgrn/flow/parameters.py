@@ -160,7 +160,9 @@ def free_parameters(spec: Specification) -> int:
 class Parameters(ReadOnlyArrays):
     """All tables and priors as one read-only vector, and which of them still need a random start.
 
-    While learning goes on, `values` may be the `Vector` that an engine keeps in place of the array.
+    The cells of tables and priors are in the order of the Layout; means and variances of continuous columns follow
+    them. Where a network holds its parameters, `values` is an array. Within `em.learn` alone it may be the `Vector`
+    that an engine keeps on a device, which `handed_over` turns into the array; the annotation tells of the first.
     """
 
     values: np.ndarray

@@ -73,6 +73,10 @@ class Family(Protocol):
         """Whether tables may be refined for the class."""
 
     @property
+    def temper(self) -> bool:
+        """Whether a temperature may be found for the class."""
+
+    @property
     def ordered(self) -> Sequence[str]:
         """The columns whose levels have an order."""
 
@@ -259,7 +263,7 @@ class ClassSearch:
             return float(np.average(losses, weights=weights))
 
         least = self.best.log_loss
-        for factor in (TEMPERATURE_STEP, 1 / TEMPERATURE_STEP) if family.refine else ():
+        for factor in (TEMPERATURE_STEP, 1 / TEMPERATURE_STEP) if family.temper else ():
             for step in range(1, MOST_STEPS + 1):
                 if self.budget.stopped() or (now := loss(factor**step)) >= least:
                     break

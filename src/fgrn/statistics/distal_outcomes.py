@@ -23,16 +23,19 @@ import numpy as np
 from ..core.exceptions import LearningError
 from ..core.labels import Label
 from ..core.printing import html_table, text_table
+from ..flow.gaussian_leaves import GaussianLeaves
 from ..tables import frames
 from ..tables.frames import UNKNOWN
 from ..tables.missing import is_missing_value
 from ..tables.outputs import frame_of_records
 from .alignment import nearest_order
+from .chi_square import chi_square_tail
+from .continuous_items import ContinuousItems
 from .covariates import NUMBERS, refuse_infinite
 from .first_step import LaterStep, Uncertainty, membership_derivative
-from .fisher_information import Inverse
+from .fisher_information import Inverse, information
 from .latent_classes import LatentClasses, Patterns, memberships
-from .standard_errors import ErrorKind, standard_errors
+from .standard_errors import ErrorKind, parameter_covariance
 from .three_step import AssignedRows
 
 OUTCOME = "outcome"
@@ -74,9 +77,9 @@ class DistalOutcome:
 
     def as_dicts(self) -> list[dict[str, Any]]:
         """One mapping for each class, and level of words, with the 95 % confidence interval."""
-        from scipy.stats import norm
+        from scipy.special import ndtri
 
-        half, found = norm.ppf(0.975), []
+        half, found = float(ndtri(0.975)), []
         words: tuple[Label | None, ...] = self.levels or (None,)
         shape = (len(self.means), len(words))
         for k, (means, errors) in enumerate(zip(self.means.reshape(shape), self.errors.reshape(shape), strict=True)):
@@ -170,8 +173,6 @@ class OutcomeValues:
 
 def _outcome(means: np.ndarray, covariance: np.ndarray, values: OutcomeValues, **told: Any) -> DistalOutcome:
     """The result from means, (classes, Q), and their covariance matrix, class by class."""
-    from scipy.stats import chi2
-
     classes, width = means.shape
     words = values.numbers is None
     contrast = np.kron(np.eye(classes)[1:] - np.eye(classes)[0], np.eye(width)[: width - words])
@@ -182,7 +183,7 @@ def _outcome(means: np.ndarray, covariance: np.ndarray, values: OutcomeValues, *
     shape = means.shape if words else (classes,)
     return DistalOutcome(
         means.reshape(shape), errors.reshape(shape), covariance, statistic, df,
-        float(chi2.sf(statistic, df)) if df else 1.0, int(values.known.sum()),
+        chi_square_tail(statistic, df) if df else 1.0, int(values.known.sum()),
         values.levels if words else (), **told,
     )  # fmt: skip
 
@@ -358,28 +359,47 @@ def joint_outcome(
     kind = kind or ErrorKind()
     values = OutcomeValues.of(outcome, rows.weights)
     start = _outcome_in_classes(model.posterior(rows)[0], rows.weights, values)
-    if isinstance(start, NormalInClasses) or values.codes is None:
-        raise LearningError(
-            "must be 2 or 3 for an outcome of numbers; one step estimates outcomes of levels.", setting="steps", value=1
+    first, table = _with_outcome(model, rows, values, start)
+    found = fit(first, table)
+    found = found.ordered(nearest_order(found, first))
+    known = information(found, table)
+    spread = parameter_covariance(known, table, kind)[1]
+    if isinstance(start, LevelsInClasses):
+        width, last = found.cells.shape[1], len(values.levels)
+        shown = range(width - last, width) if values.numbers is None else [width - 1]
+        cells = [found.n_classes + k * width + cell for k in range(found.n_classes) for cell in shown]
+        means, moved = known.cells.probability[cells].reshape(found.n_classes, -1), known.jacobian()[cells]
+        variances = None
+    else:
+        items = found.continuous_items
+        means, variances = items.means[:, -1:], items.variances[:, -1]
+        moved = known.moment_jacobian()[np.arange(items.means.size).reshape(items.means.shape)[:, -1]]
+    told = {"steps": 1, "correction": "", "kind": kind.name, "variances": variances}
+    return _outcome(means, moved @ spread @ moved.T, values, **told)
+
+
+def _with_outcome(
+    model: LatentClasses, rows: Patterns, values: OutcomeValues, start: OutcomeInClasses
+) -> tuple[LatentClasses, Patterns]:
+    """A model and its rows with the outcome as the last column."""
+    if isinstance(start, LevelsInClasses):
+        codes = np.column_stack([rows.codes, np.asarray(values.codes)]).astype(np.int32)
+        wider = replace(
+            model,
+            names=(*model.names, OUTCOME),
+            levels=(*model.levels, values.levels),
+            tables=(*model.tables, start.table),
         )
-    table = Patterns(
-        np.column_stack([rows.codes, values.codes]).astype(np.int32),
-        rows.weights,
-        rows.squares,
-        rows.rows,
-        rows.numbers,
-    )
-    found = fit(
-        replace(model, names=(*model.names, OUTCOME), levels=(*model.levels, values.levels),
-                tables=(*model.tables, start.table)),
-        table,
-    )  # fmt: skip
-    items = replace(found, names=model.names, levels=model.levels, tables=found.tables[:-1])
-    found = found.ordered(nearest_order(items, model))
-    errors = standard_errors(found, table, kind)
-    width, last = found.cells.shape[1], len(values.levels)
-    shown = range(width - last, width) if values.numbers is None else [width - 1]
-    cells = [found.n_classes + k * width + cell for k in range(found.n_classes) for cell in shown]
-    means = errors.estimates[cells].reshape(found.n_classes, -1)
-    spread = errors.covariance[np.ix_(cells, cells)]
-    return _outcome(means, spread, values, steps=1, correction="", kind=kind.name)
+        return wider, replace(rows, codes=codes)
+    column = np.where(values.known, values.columns[:, 0], np.nan)[:, None]
+    leaves = GaussianLeaves.of(OUTCOME, model.n_classes, (OUTCOME,), "diagonal", column, rows.weights)
+    numbers = ContinuousItems(leaves, start.means[:, None], start.variances[:, None])
+    if model.numbers is not None:
+        if model.numbers.leaves.covariance != "diagonal":
+            raise LearningError(
+                "must be 2 or 3 for an outcome of numbers where continuous columns share variances.",
+                setting="steps",
+                value=1,
+            )
+        numbers = model.numbers.with_column(numbers)
+    return replace(model, numbers=numbers), replace(rows, numbers=np.concatenate([rows.numbers, column], axis=1))
