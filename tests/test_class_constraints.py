@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import fgrn
+from fgrn.cli import main
 from fgrn.statistics.alignment import in_order_of
 from fgrn.statistics.latent_classes import LatentClasses
 
@@ -217,3 +218,40 @@ def test_tables_that_are_not_learnt_have_no_constraints(model: fgrn.LatentClassM
     net.learn(TABLE, epochs=2, starts=2, only=["q0"], constraints=HELD)
     np.testing.assert_array_equal(net.table("q5"), before)
     assert net.table("q0")[0, 1] == 0.5
+
+
+def test_they_are_given_at_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    second = (rng.random(200) < 0.4).astype(int)
+    yes = rng.random((200, 3)) < np.array([0.2, 0.8])[second][:, None]
+    rows = [",".join(["yes" if row[0] else "no", *(str(int(one)) for one in row[1:])]) for row in yes]
+    (tmp_path / "t.csv").write_text("q1,q2,q3\n" + "\n".join(rows) + "\n")
+    (tmp_path / "c.json").write_text('[["equal", "q2", "q3"]]')
+    model_file = tmp_path / "m.fgrn"
+    whole = ["fit", str(tmp_path / "t.csv"), "-o", str(model_file), "--json"]
+
+    def fit(*texts: str, status: int = 0) -> str:
+        given = [part for text in texts for part in ("--constraints", text)]
+        assert (main([*whole, "--hidden", "2", "--starts", "1", *given]) != 0) == bool(status)
+        return capsys.readouterr().err
+
+    fit("fixed q1 0 yes 0.1", "zero q2 1 0")
+    model = fgrn.load(model_file)
+    assert model.network_.table("q1")[0, 1] == pytest.approx(0.1)
+    assert model.network_.table("q2")[1, 0] == 0
+    assert "0.900 (fixed)" in str(model.report())
+    fit(str(tmp_path / "c.json"))
+    tables = fgrn.load(model_file).network_
+    np.testing.assert_allclose(tables.table("q2"), tables.table("q3"))
+    fit("equal q2:0 q2:1")
+    wrong = {
+        "equal q2": "not understood", "fixed q1 0 yes x": "not a number", "zero q9 0 yes": "no table 'q9'",
+        "zero q1 7 yes": "not the number of a class", "none.json": "cannot be read", "'": "not understood",
+    }  # fmt: skip
+    for text, told in wrong.items():
+        assert told in fit(text, status=1)
+    for text, told in (("{", "not JSON"), ("[1]", "not a list of constraints")):
+        (tmp_path / "c.json").write_text(text)
+        assert told in fit(str(tmp_path / "c.json"), status=1)
+    assert main([*whole, "--target", "q1", "--constraints", "equal q2 q3"])
+    assert "--model clusters" in capsys.readouterr().err

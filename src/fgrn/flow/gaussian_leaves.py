@@ -234,8 +234,8 @@ class GaussianLeaves:
         weight = np.where(there, weight, 0.0)
 
         def pooled(values: np.ndarray, leader: np.ndarray) -> np.ndarray:
-            total: np.ndarray = np.bincount(leader, np.where(there, values, 0.0), minlength=half)
-            return total[leader]
+            found: np.ndarray = np.bincount(leader, np.where(there, values, 0.0), minlength=half)[leader]
+            return found
 
         of_means, of_logs = equal[:half], equal[half:] - half
         if not np.array_equal(of_means, np.arange(half)):  # equal means of different variances

@@ -128,6 +128,12 @@ class WiredModel:
             raise FgrnError("This network has no continuous columns, and so no means and variances.")
         return self.leaves.estimates(self._parameters.values[self._spec.layout.size :])
 
+    def _start_from_moments(self, moments: Moments) -> None:
+        """Let the continuous columns have these means and variances, as a start of learning."""
+        if self.leaves is not None:
+            values = np.concatenate([self._tables, self.leaves.parameters_of(moments)])
+            self._parameters = replace(self._parameters, values=values)
+
     @property
     def trained(self) -> tuple[dict[str, Any], ...]:
         """The record of learning: one mapping for each call, with rows, settings, likelihood, and execution.
@@ -170,15 +176,20 @@ class WiredModel:
         found = self._constrained(self._spec, constraints).constraints
         return None if found is None else found.moments
 
+    def _code_of_level(self, name: str, level: Any) -> int:
+        """The number of a level, which may be written as text."""
+        variable = self.variable(name)
+        words = [str(label) for label in variable.labels]
+        named = isinstance(level, str) and level not in variable.labels and words.count(level) == 1
+        return words.index(level) if named else variable.code(level)
+
     def _constrained(self, spec: Specification, constraints: Sequence[Any]) -> Specification:
         """The specification of learning under constraints on rows of tables."""
         if not constraints:
             return spec
         if spec.forms:
             raise LearningError("are for networks all of whose tables are free.", setting="constraints")
-        found = Constraints.of(
-            constraints, spec.layout, lambda name, level: self.variable(name).code(level), spec.leaves
-        )
+        found = Constraints.of(constraints, spec.layout, self._code_of_level, spec.leaves)
         frozen = np.flatnonzero(found.named & ~spec.learnt)
         if len(frozen):
             name = next(iter(named_lines(spec.layout, [int(spec.layout.line_of[frozen[0]])])))

@@ -105,17 +105,13 @@ class ContinuousItems:
         made = self.leaves.updated(self.leaves.counts(shares, rows), before, self.constraints)
         return ContinuousItems.of(self.leaves, self.leaves.estimates(made))
 
-    def leaves_to_start(self, variable: str) -> tuple[GaussianLeaves, GaussianLeaves]:
-        """The columns of a network whose hidden variable has this name, with these means to start from, and without."""
-        plain = replace(self.leaves, variable=variable, start=None)
-        return replace(plain, start=tuple(map(tuple, self.means.tolist()))), plain
-
     def with_column(self, numbers: ContinuousItems) -> ContinuousItems:
         """The same with more columns beside them; all variances may differ."""
         own, more = self.leaves, numbers.leaves
         joined = {name: getattr(own, name) + getattr(more, name) for name in ("columns", "centres", "scales")}
-        pairs = ((self.means, numbers.means), (self.variances, numbers.variances))
-        return ContinuousItems(replace(own, **joined, start=None), *(np.concatenate(one, axis=1) for one in pairs))
+        means = np.concatenate([self.means, numbers.means], axis=1)
+        variances = np.concatenate([self.variances, numbers.variances], axis=1)
+        return ContinuousItems(replace(own, **joined, start=None), means, variances)
 
     def at_random(self, generator: np.random.Generator) -> ContinuousItems:
         """Means and variances to start from at random."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..core.exceptions import LearningError, counted, unknown_name
 from ..core.printing import html_table, text_table
-from ..learning.criteria import aic, bic
+from ..learning.criteria import all_criteria
 from ..tables import frames
 from ..tables.frames import UNKNOWN
 from ..tables.missing import is_missing_value
@@ -48,6 +48,8 @@ class GroupModel:
     n_parameters: int
     aic: float
     bic: float
+    caic: float
+    sabic: float
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,12 @@ class GroupComparison:
 
     def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
         models = [
-            [one.name, f"{one.log_likelihood:,.4f}", str(one.n_parameters), f"{one.aic:,.2f}", f"{one.bic:,.2f}"]
+            [
+                one.name,
+                f"{one.log_likelihood:,.4f}",
+                str(one.n_parameters),
+                *(f"{value:,.2f}" for value in (one.aic, one.bic, one.caic, one.sabic)),
+            ]
             for one in self.models
         ]
         tests = [[one.name, f"{one.ratio:.3f}", str(one.df), f"{one.p:.4f}"] for one in self.tests]
@@ -149,7 +156,7 @@ class GroupComparison:
             for g, group in enumerate(self.groups)
         ]
         return [
-            ("Models", ["free in each group", "log-likelihood", "parameters", "AIC", "BIC"], models),
+            ("Models", ["free in each group", "log-likelihood", "parameters", "AIC", "BIC", "CAIC", "SABIC"], models),
             ("Tests that groups are equal", ["equal", "ratio", "df", "p"], tests),
             ("Class sizes, with equal measurement", ["group", "rows", *heads], sizes),
         ]
@@ -379,7 +386,7 @@ class _JointModels:
         tables += 0 if numbers is None else numbers.leaves.free_parameters
         parameters = tables + (classes - 1) * (count if free_sizes else 1)
         weight = float(self.given.weights.sum())
-        return GroupModel(name, value, parameters, aic(value, parameters), bic(value, parameters, weight))
+        return GroupModel(name, value, parameters, *all_criteria(value, parameters, weight).values())
 
 
 def _sizes_by_group(prior: np.ndarray, of_group: np.ndarray) -> np.ndarray:
