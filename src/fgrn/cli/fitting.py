@@ -135,9 +135,9 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 def fit(data: str, target: str | None, output: str, model: str | None, hidden: str | None, epochs: int | None,
         cycles: int, smoothing: float | None, starts: int | None, tolerance: float | None, max_seconds: float | None,
         test: float, weights: str | None, sequence: str | None, time: str | None, continuous: tuple[str, ...],
-        constraint: tuple[str, ...], bins: int, max_levels: int, seed: int, checkpoint: str | None, every: int, resume: bool,
-        unseen: str, streamed: bool, online: bool, batch: int | None, effective_size: float | None, dask: str | None,
-        as_json: bool, **options: Any) -> None:  # fmt: skip
+        constraint: tuple[str, ...], bins: int, max_levels: int, seed: int, checkpoint: str | None, every: int,
+        resume: bool, unseen: str, streamed: bool, online: bool, batch: int | None, effective_size: float | None,
+        dask: str | None, as_json: bool, **options: Any) -> None:  # fmt: skip
     """Learn a model from a table.
 
     DATA is a CSV, TSV or Parquet file, or - for standard input. Columns may hold words, numbers and missing values.

@@ -71,14 +71,14 @@ def _restore_limits(record: dict[str, Any], count: int) -> MomentErrors:
     if not all(type(one) is int and 0 <= one < count for one in places):
         raise Refused(f"{WHAT} has estimates on the boundary that the model does not have.")
     boundary[places] = True
-    errors = _numbers(record, "errors", count, np.inf)
+    errors = _listed_numbers(record, "errors", count, np.inf)
     if errors.min(initial=0.0) < 0:
         raise Refused(f"{WHAT} has negative numbers.")
-    low, high = _numbers(record, "low", count), _numbers(record, "high", count)
+    low, high = _listed_numbers(record, "low", count), _listed_numbers(record, "high", count)
     return MomentErrors(errors, low, high, boundary, np.isfinite(errors))
 
 
-def _numbers(record: dict[str, Any], name: str, length: int, missing: float | None = None) -> np.ndarray:
+def _listed_numbers(record: dict[str, Any], name: str, length: int, missing: float | None = None) -> np.ndarray:
     values = value_of(list, record, name, WHAT)
     values = [missing if one is None else one for one in values]
     if len(values) != length or not all(type(one) in (int, float) and one == one for one in values):
@@ -113,7 +113,7 @@ def restore_report(
         return int(value, 16)
 
     found = _restore_limits(record, count)
-    sizes, weight = _numbers(record, "sizes", classes), number("weight")
+    sizes, weight = _listed_numbers(record, "sizes", classes), number("weight")
     if not weight > 0 or min(sizes.min(), number("entropy")) < 0:
         raise Refused(f"{WHAT} has negative numbers.")
     errors = StandardErrors(
@@ -122,14 +122,14 @@ def restore_report(
         value_of(bool, record, "concave", WHAT), np.zeros((0, 0)),
     )  # fmt: skip
     fit = Fit(number("log_likelihood"), weight, number("entropy"), sizes * weight)
-    average = _numbers(record, "average", classes**2).reshape(classes, classes)
-    assignment = Assignment(sizes, _numbers(record, "modal", classes), average, fit)
+    average = _listed_numbers(record, "average", classes**2).reshape(classes, classes)
+    assignment = Assignment(sizes, _listed_numbers(record, "modal", classes), average, fit)
     if model.numbers is not None:
         moments = _restore_limits(value_of(dict, record, "moments", WHAT), len(model.numbers.values))
         return profile_report_of(whole("rows"), parameters, assignment, ProfileErrors(errors, moments), history)
     cells, tables = cells_of_table(), whole("tables")
     df = cells - tables - parameters
     judged = GoodnessOfFit(
-        statistics_of(_numbers(record, "fit", 3).tolist(), df), df, cells, tables, weight, parameters
+        statistics_of(_listed_numbers(record, "fit", 3).tolist(), df), df, cells, tables, weight, parameters
     )
     return report_of(whole("rows"), parameters, assignment, errors, judged, history)

@@ -127,12 +127,6 @@ class WiredModel:
             raise FgrnError("This network has no continuous columns, and so no means and variances.")
         return self.leaves.estimates(self._parameters.values[self._spec.layout.size :])
 
-    def _start_from_moments(self, moments: Moments) -> None:
-        """Let the continuous columns have these means and variances, as a start of learning."""
-        if self.leaves is not None:
-            values = np.concatenate([self._tables, self.leaves.parameters_of(moments)])
-            self._parameters = replace(self._parameters, values=values)
-
     @property
     def trained(self) -> tuple[dict[str, Any], ...]:
         """The record of learning: one mapping for each call, with rows, settings, likelihood, and execution.

@@ -101,6 +101,11 @@ class ContinuousItems:
         made = self.leaves.updated(self.leaves.counts(shares, rows), self.leaves.parameters_of(self.moments))
         return ContinuousItems.of(self.leaves, self.leaves.estimates(made))
 
+    def leaves_to_start(self, variable: str) -> tuple[GaussianLeaves, GaussianLeaves]:
+        """The columns of a network whose hidden variable has this name, with these means to start from, and without."""
+        plain = replace(self.leaves, variable=variable, start=None)
+        return replace(plain, start=tuple(map(tuple, self.means.tolist()))), plain
+
     def with_column(self, numbers: ContinuousItems) -> ContinuousItems:
         """The same with more columns beside them; all variances may differ."""
         own, more = self.leaves, numbers.leaves
