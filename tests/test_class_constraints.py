@@ -111,7 +111,7 @@ def test_parameters_criteria_and_tests_know_the_constraints(model: fgrn.LatentCl
     assert not [one for one in report.warnings if "boundary" in one]
     assert "0.200 (fixed)" in str(report)
     replicates = model.bootstrap(n_bootstrap=3, n_init=1).replicates
-    assert (replicates[:, model.standard_errors().held] == [0.2, 0.0]).all()
+    assert (replicates[:, model.standard_errors().held] == [0.2, 0.0, 1.0]).all()
 
 
 def test_smoothing_leaves_what_is_held_alone() -> None:

@@ -35,6 +35,9 @@ FitFrom = Callable[[LatentClasses, Patterns, Mapping[str, float], int], LatentCl
 
 GROUP = "group"
 
+MOST_TABLES = 2000
+"""Groups times columns: the tables of the model in which all is free, some seconds of work."""
+
 
 @dataclass(frozen=True)
 class GroupModel:
@@ -163,7 +166,14 @@ class GroupComparison:
 
     @property
     def _notes(self) -> list[str]:
-        return [f"{counted(self.left_out, 'row')} without a group left out"] if self.left_out else []
+        found = [f"{counted(self.left_out, 'row')} without a group left out"] if self.left_out else []
+        few = int((self.rows < self.models[-1].n_parameters / len(self.groups)).sum())
+        if few:
+            found.append(
+                f"{counted(few, 'group')} with fewer rows than parameters of its own: the chi-square distribution is a "
+                "poor approximation"
+            )
+        return found
 
     def __str__(self) -> str:
         head = f"Latent classes in {len(self.groups)} groups, {counted(self.equal.n_classes, 'class', 'classes')}"
@@ -262,6 +272,14 @@ def compare_groups(
         if name not in names:
             raise unknown_name("column", name, names)
     alone = [names.index(name) for name in (names if items is None else items)]
+    if len(given.labels) * len(names) > MOST_TABLES:
+        raise LearningError(
+            f"has {len(given.labels):,} different values: with {len(names)} columns free in each of them there are "
+            f"{len(given.labels) * len(names):,} tables, and {MOST_TABLES:,} are allowed.",
+            setting="groups",
+            value=len(given.labels),
+            remedies=("join groups", "regress class sizes on it as a covariate: membership_regression"),
+        )
     joint = _JointModels(model, given, fit)
     equal, equal_value = joint.fitted(joint.start(model), (), starts - 1)
     shared = joint.without_group(equal, model)
