@@ -84,6 +84,40 @@ def test_help_imports_nothing_heavy() -> None:
     assert not loaded & {"numba", "sklearn", "pyarrow", "matplotlib", "rich", "pandas"}
 
 
+def test_commands_do_not_import_what_they_do_not_use(people: Path, model: Path) -> None:
+    code = """
+import sys
+from fgrn.__main__ import entry
+assert not {"numpy", "click"} & set(sys.modules)  # Ctrl-C in these imports is for the command to handle
+try:
+    entry()
+except SystemExit as end:
+    assert end.code == 0
+print(*sys.modules)
+import scipy, sklearn.utils.fixes
+assert scipy.stats.norm.sf(0.0) == 0.5
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, "predict", str(model), str(people)], capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert "sklearn" in loaded
+    assert not loaded & {"pandas", "scipy.stats", "scipy.optimize", "numba", "matplotlib"}
+
+
+def test_an_interruption_while_modules_are_imported_is_told(monkeypatch: Any, capsys: Any) -> None:
+    from fgrn.__main__ import entry
+
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    monkeypatch.setattr("fgrn.cli.main", interrupted)
+    with pytest.raises(SystemExit) as end:
+        entry()
+    assert (end.value.code, capsys.readouterr().err) == (130, "interrupted\n")
+
+
 def test_a_file_that_is_not_there_is_told_before_estimators_are_imported() -> None:
     code = "import sys; from fgrn.cli import main; main(['fit', 'nope.csv', '-o', 'm.fgrn']); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

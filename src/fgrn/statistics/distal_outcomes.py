@@ -29,6 +29,7 @@ from ..tables.frames import UNKNOWN
 from ..tables.missing import is_missing_value
 from ..tables.outputs import frame_of_records
 from .alignment import nearest_order
+from .chi_square import chi_square_tail
 from .continuous_items import ContinuousItems
 from .covariates import NUMBERS, refuse_infinite
 from .first_step import LaterStep, Uncertainty, membership_derivative
@@ -76,9 +77,9 @@ class DistalOutcome:
 
     def as_dicts(self) -> list[dict[str, Any]]:
         """One mapping for each class, and level of words, with the 95 % confidence interval."""
-        from scipy.stats import norm
+        from scipy.special import ndtri
 
-        half, found = norm.ppf(0.975), []
+        half, found = float(ndtri(0.975)), []
         words: tuple[Label | None, ...] = self.levels or (None,)
         shape = (len(self.means), len(words))
         for k, (means, errors) in enumerate(zip(self.means.reshape(shape), self.errors.reshape(shape), strict=True)):
@@ -172,8 +173,6 @@ class OutcomeValues:
 
 def _outcome(means: np.ndarray, covariance: np.ndarray, values: OutcomeValues, **told: Any) -> DistalOutcome:
     """The result from means, (classes, Q), and their covariance matrix, class by class."""
-    from scipy.stats import chi2
-
     classes, width = means.shape
     words = values.numbers is None
     contrast = np.kron(np.eye(classes)[1:] - np.eye(classes)[0], np.eye(width)[: width - words])
@@ -184,7 +183,7 @@ def _outcome(means: np.ndarray, covariance: np.ndarray, values: OutcomeValues, *
     shape = means.shape if words else (classes,)
     return DistalOutcome(
         means.reshape(shape), errors.reshape(shape), covariance, statistic, df,
-        float(chi2.sf(statistic, df)) if df else 1.0, int(values.known.sum()),
+        chi_square_tail(statistic, df) if df else 1.0, int(values.known.sum()),
         values.levels if words else (), **told,
     )  # fmt: skip
 

@@ -26,6 +26,7 @@ from ..tables.missing import is_missing_value
 from ..tables.outputs import frame_of_records
 from .alignment import nearest_order
 from .bootstrap import likelihood
+from .chi_square import chi_square_tail
 from .continuous_items import ContinuousItems
 from .latent_classes import LatentClasses, Patterns, distinct_rows
 
@@ -389,8 +390,6 @@ def _sizes_by_group(prior: np.ndarray, of_group: np.ndarray) -> np.ndarray:
 
 
 def _tested(name: str, fewer: GroupModel, more: GroupModel) -> GroupTest:
-    from scipy.stats import chi2
-
     ratio = max(0.0, 2 * (more.log_likelihood - fewer.log_likelihood))
     df = more.n_parameters - fewer.n_parameters
-    return GroupTest(name, ratio, df, float(chi2.sf(ratio, df)) if df else 1.0)
+    return GroupTest(name, ratio, df, chi_square_tail(ratio, df) if df else 1.0)

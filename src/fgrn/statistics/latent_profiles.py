@@ -157,9 +157,9 @@ class MomentErrors:
         cls, items: ContinuousItems, found: Information, inverse: Inverse, covariance: np.ndarray, level: float
     ) -> MomentErrors:
         """Those that follow from the covariance matrix of the parameters, (F, F)."""
-        from scipy.stats import norm
+        from scipy.special import ndtri
 
-        jacobian, wide = found.moment_jacobian(), float(norm.ppf((1 + level) / 2))
+        jacobian, wide = found.moment_jacobian(), float(ndtri((1 + level) / 2))
         spread = np.sqrt(np.maximum(np.einsum("cf,fg,cg->c", jacobian, covariance, jacobian, optimize=True), 0.0))
         lost = np.abs(jacobian @ inverse.undetermined).max(axis=1, initial=0.0) > UNDETERMINED
         values, half = items.values, items.means.size

@@ -24,6 +24,7 @@ from ..core.exceptions import LearningError, Remedy
 from ..core.printing import html_table, text_table
 from ..learning.criteria import aic, bic, caic, sabic
 from ..tables.outputs import frame_of_records
+from .chi_square import chi_square_tail
 from .covariates import Covariates, Term, design_of
 from .first_step import LaterStep, Uncertainty, membership_derivative
 from .fisher_information import Inverse
@@ -77,9 +78,9 @@ class MembershipRegression:
 
     def as_dicts(self) -> list[dict[str, Any]]:
         """One mapping for each class and covariate, with the 95 % confidence interval of the logit."""
-        from scipy.stats import norm
+        from scipy.special import ndtri
 
-        half = norm.ppf(0.975) * self.errors
+        half = ndtri(0.975) * self.errors
         return [
             {
                 "class": k, "covariate": name, "logit": float(self.coefficients[k, j]),
@@ -97,8 +98,6 @@ class MembershipRegression:
 
     def tests(self) -> list[dict[str, Any]]:
         """For each covariate the Wald test that it has nothing to do with any class: chi-square, df, p."""
-        from scipy.stats import chi2
-
         found, first, width = [], 1, len(self.names)
         for term in self.terms:
             columns = range(first, first + len(term.names))
@@ -106,7 +105,7 @@ class MembershipRegression:
             places = [k * width + column for k in range(len(self.coefficients) - 1) for column in columns]
             beta, spread = self.coefficients[1:].ravel()[places], self.covariance[np.ix_(places, places)]
             statistic = float(beta @ np.linalg.pinv(spread) @ beta) if places else 0.0
-            p = float(chi2.sf(statistic, len(places))) if places else 1.0
+            p = chi_square_tail(statistic, len(places)) if places else 1.0
             found.append({"covariate": term.name, "chi_square": statistic, "df": len(places), "p": p})
         return found
 
@@ -199,7 +198,7 @@ def regression_of(
     value: float,
 ) -> dict[str, Any]:
     """The fields of a `MembershipRegression` from estimates for scaled covariates; an error if one separates."""
-    from scipy.stats import norm
+    from scipy.special import ndtr
 
     classes, width = logits.beta.shape
     back = covariates.back()
@@ -209,7 +208,7 @@ def regression_of(
     errors[1:] = np.sqrt(np.maximum(np.diag(spread), 0.0)).reshape(-1, width)
     ratio = np.divide(np.abs(beta), errors, out=np.zeros_like(beta), where=errors > 0)
     return {
-        "names": covariates.names, "coefficients": beta, "errors": errors, "p_values": 2 * norm.sf(ratio),
+        "names": covariates.names, "coefficients": beta, "errors": errors, "p_values": 2 * ndtr(-ratio),
         "log_likelihood": value, "rows": int(covariates.kept.sum()), "steps": steps, "kind": kind,
         "covariance": spread, "terms": covariates.terms,
     }  # fmt: skip

@@ -110,12 +110,12 @@ def profile_intervals(
         fit: how a model with one probability held is fitted.
         level: of the intervals.
     """
-    from scipy.stats import chi2
+    from scipy.special import ndtri
 
     check_level(level)
     cells = _profiled_cells(model, rows, which)
     best = fit(model, rows, None) if cells else model
-    value, most = _log_likelihood_of(best, rows), float(np.sqrt(chi2.ppf(level, 1)))
+    value, most = _log_likelihood_of(best, rows), float(ndtri((1 + level) / 2))
     found = []
     for item, k, word in cells:
         one = _Profile(best, rows, fit, value, (item, k, word))

@@ -341,13 +341,12 @@ def _interval(
     level: float,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Limits on the logit scale; those of a binomial proportion on the boundary, and 0 and 1 where nothing is known."""
-    from scipy.special import expit, logit
-    from scipy.stats import norm
+    from scipy.special import expit, logit, ndtri
 
     spread = estimates * (1 - estimates)
     inner = ~boundary & np.isfinite(errors) & (spread > 0)
     low, high = np.zeros(len(estimates)), np.ones(len(estimates))
-    half = norm.ppf((1 + level) / 2) * errors[inner] / spread[inner]
+    half = ndtri((1 + level) / 2) * errors[inner] / spread[inner]
     low[inner], high[inner] = expit(logit(estimates[inner]) - half), expit(logit(estimates[inner]) + half)
     known = ~boundary & np.isfinite(errors) & (spread <= 0)  # certain: a distribution with one cell that is not fixed
     low[known], high[known] = estimates[known], estimates[known]
