@@ -27,7 +27,7 @@ from ..flow.leaf_estep import LeafEStep, RowEStep
 from ..flow.marginals import refuse_impossible
 from ..flow.messages import Messages, Round
 from ..flow.mstep import Smoothing
-from ..flow.online import POWER, Decayed, Online, expected, without_smoothing
+from ..flow.online import POWER, Decayed, Online, check_online, expected, without_smoothing
 from ..learning import checkpoints
 from ..learning.encoding import table_elsewhere
 from ..learning.execution import engine_for, merging
@@ -278,13 +278,8 @@ class Network(WiredModel, Queries):
         if holes == "ignore" and plan.is_factor.any():
             raise LearningError('Missing values can be ignored only in a network without Factors; use holes="expect".')
         table = self._table(plan, data, weights, executor)
-        if online is not None and (
-            rule.starts > 1 or rule.accelerate or checkpoint is not None or rule.batch_size or validation is not None
-        ):
-            raise LearningError(
-                "Batches seen once go on from the tables as they are: starts=1, accelerate=False, no batch_size, no "
-                "validation, and no checkpoint."
-            )
+        if online is not None:
+            check_online(rule, checkpoint, validation)
         table, kept_back = split_off(table, validation, rule.seed, partial(self._table, plan))
         spec = self._restricted(only, paused, constraints, rule.cycles)
         training = Training(self, self._structure(plan), spec, table, rule, smoothing, holes, watch)
