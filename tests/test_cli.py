@@ -175,8 +175,9 @@ def test_clusters_and_how_many(people: Path, tmp_path: Path, capsys: Any) -> Non
     said(capsys, "fit", people, "-o", path, "--hidden", "2")
     out = said(capsys, "predict", path, people, "--no-keep")
     assert out.splitlines()[0] == '"predicted cluster","P(cluster = 0)","P(cluster = 1)"'
-    for kind, hidden in (("naive-bayes", []), ("deep", ["--hidden", "2,3"]), ("tan", ["--hidden", "1"])):
-        said(capsys, "fit", people, "--target", "buys", "--model", kind, *hidden, "-o", path)
+    for kind, hidden in {"naive-bayes": "", "deep": "2,3", "tan": "1", "tree": "2"}.items():
+        states = ["--hidden", hidden] if hidden else []
+        said(capsys, "fit", people, "--target", "buys", "--model", kind, *states, "-o", path)
         said(capsys, "predict", path, people)
     said(capsys, "fit", people, "--model", "ica", "--hidden", "2,2", "-o", path)
     assert "no classes" in said(capsys, "predict", path, people, status=1)
@@ -232,7 +233,8 @@ def test_pipes(people: Path, model: Path, monkeypatch: pytest.MonkeyPatch, capsy
         (["fit", "DATA", "--target", "buys", "--hidden", "0", "-o", "m.fgrn"], 2, ["--hidden", "'0'"]),
         (["fit", "DATA", "--target", "buys", "--hidden", "4,8", "-o", "m.fgrn"], 2, ["--model deep"]),
         (["fit", "DATA", "--model", "ica", "--hidden", "auto", "-o", "m.fgrn"], 2, ["4,8"]),
-        (["fit", "DATA", "--model", "tree", "--target", "buys", "-o", "m.fgrn"], 2, ["takes no --target"]),
+        (["fit", "DATA", "--model", "ica", "--target", "buys", "-o", "m.fgrn"], 2, ["takes no --target"]),
+        (["fit", "DATA", "--model", "tree", "--target", "buys", "--starts", "3", "-o", "m.fgrn"], 2, ["one start;"]),
         (["fit", "DATA", "--model", "tree", "--starts", "3", "-o", "m.fgrn"], 2, ["leave out --starts"]),
         (["fit", "DATA", "--model", "tree", "--cycles", "3", "-o", "m.fgrn"], 2, ["leave out --cycles"]),
         (

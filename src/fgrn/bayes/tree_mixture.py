@@ -2,11 +2,11 @@
 
     P(row) = sum over trees t of  weight(t) * P(row | tree t)
 
-The tables of columns are most of a hidden tree over columns of many levels, such as pixels, and what a hidden state
-looks like is the same for all rows: only how neighbours go together differs between kinds of rows. So each tree has
-tables between hidden variables of its own, learnt near those of one tree that was learnt from all rows. As a network,
-it is one more hidden variable, the tree, on which all tables between hidden variables depend; all other variables are
-those of the one tree, and mean the same in all of them. `mixture_learning` learns it.
+In a hidden tree over columns of many levels, such as pixels, most cells are in the tables of columns. The trees of the
+mixture share these: a hidden state has the same distribution of its column in all trees. The tables between hidden
+variables differ by tree; they are learnt near those of one tree that was learnt from all rows. As a network, the number
+of the tree is one more hidden variable, on which all tables between hidden variables depend. `mixture_learning` learns
+it.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class TreeMixture(Queries):
         return shares
 
     def scores(self, evidence: frames.Data, **options: Any) -> np.ndarray:
-        """Return the logarithm of the probability of each tree and row together, (rows, trees).
+        """Return the logarithm of the joint probability of each tree and row, (rows, trees).
 
         Args:
             evidence: the rows.
@@ -316,22 +316,24 @@ def side_by_side(tables: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
     """Return tables of several trees as one: that of each tree between its own states, and zeros elsewhere."""
     if len(tables) == 1:
         return np.asarray(tables[0])
-    rows, columns = tables[0].shape
-    out = np.zeros((len(tables), rows, len(tables), columns))
-    for number, table in enumerate(tables):
-        out[number, :, number] = table
-    return out.reshape(len(tables) * rows, -1)
+    out = np.zeros([sum(sizes) for sizes in zip(*(table.shape for table in tables), strict=True)])
+    row = column = 0
+    for table in tables:
+        rows, columns = table.shape
+        out[row : row + rows, column : column + columns] = table
+        row, column = row + rows, column + columns
+    return out
+
+
+def copied_variables(network: Network) -> dict[str, str]:
+    """The copies that Diverters make, by name, and the hidden variable that each is a copy of."""
+    diverters = (block for block in network.blocks if isinstance(block, Diverter))
+    return {copy.name: block.inputs[0].name for block in diverters for copy in block.outputs}
 
 
 def one_network(network: Network, tables: Mapping[str, np.ndarray]) -> Network:
     """Return a hidden tree joined alike, with other tables by name, and hidden variables of as many states as these."""
-    columns = set(network.observed)
-    copies = {
-        copy.name: block.inputs[0].name
-        for block in network.blocks
-        if isinstance(block, Diverter)
-        for copy in block.outputs
-    }
+    columns, copies = set(network.observed), copied_variables(network)
 
     def variable(one: Variable) -> Variable:
         hidden = copies.get(one.name, one.name)

@@ -17,13 +17,17 @@ from ..tables.stream import BATCH
 from ..tables.stream_source import is_many
 from ..tables.text_source import no_file
 from . import common
+from .constraining import constraints_of
 from .model_rows import matched
 from .signals import stoppable
 from .wording import say, tell
 
 MODELS = ("latent", "tan", "naive-bayes", "deep", "clusters", "ica", "tree", "hmm")
 
-CLASSIFIERS = ("latent", "tan", "naive-bayes", "deep")
+STRUCTURES = {"latent": "auto", "tan": "tan", "tree with a target": "tree"}
+"""The structure of LatentClassifier, by model."""
+
+CLASSIFIERS = (*STRUCTURES, "naive-bayes", "deep")
 
 
 def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
@@ -59,7 +63,9 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
         if settings.pop("cycles", 1) > 1:
             raise click.UsageError("--model tree is learnt in batches of rows; leave out --cycles.")
         return estimators.HiddenTreeModel(states, **settings)
-    return estimators.LatentClassifier(states, structure="tan" if model == "tan" else "auto", **settings)
+    if STRUCTURES[model] == "tree" and "n_init" in settings:
+        raise click.UsageError("--model tree has one start; leave out --starts.")
+    return estimators.LatentClassifier(states, structure=STRUCTURES[model], **settings)
 
 
 @click.command(epilog="\b\nExamples\n  fgrn fit people.csv --target buys -o people.fgrn\n"
@@ -73,7 +79,7 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 @click.option(
     "--model",
     type=click.Choice(MODELS),
-    help="The kind of model; latent with a target, clusters without. tree: for wide tables, of any column.",
+    help="The kind of model; latent with a target, clusters without. tree: for wide tables, with or without a target.",
 )
 @click.option("--hidden", help="States of the hidden variable: a number, 'auto', or 4,8 for layers. [auto]")
 @click.option("--epochs", type=click.IntRange(1), help="The most epochs of learning. [1000 for clusters, 500 or fewer]")
@@ -95,8 +101,8 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
               help="Converged when three epochs gain less log-likelihood per row. [1e-8 for clusters, else 1e-5]",
               )  # fmt: skip
 @click.option("--max-seconds", type=common.FiniteRange(0, min_open=True),
-              help="With --model latent or tan and --hidden auto: after so many no other candidate is tried. [a limit "
-              "of work, about 2 s for a few rows, 6 s for 10000]")  # fmt: skip
+              help="With --target and --hidden auto: after so many no other candidate is tried. [a limit of work, "
+              "about 2 s for a few rows, 6 s for 10000]")  # fmt: skip
 @click.option("--test", type=common.FiniteRange(0, 1, max_open=True), default=0.0, show_default=True,
               help="Share of the rows, drawn by the seed, kept back to test on.")  # fmt: skip
 @click.option("--weights", metavar="COLUMN", help="The column with the weight of each row.")
@@ -105,6 +111,10 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 @click.option("--continuous", metavar="COLUMN", multiple=True,
               help="With --model clusters or hmm: a column of numbers that is normally distributed in a state, without "
               "bins; may be repeated. 'auto' for all with many different numbers.")  # fmt: skip
+@click.option("--constraints", "constraint", metavar="TEXT|FILE", multiple=True,
+              help="With --model clusters: hold item-response probabilities or make them equal, such as 'equal q1 q2', "
+              "'fixed q1 0 yes 0.9' (column, class, level, probability), 'zero q1 0 yes'; may be repeated. Or a JSON "
+              "file with a list of them.")  # fmt: skip
 @common.schema
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For random starts.")
 @click.option("--checkpoint", metavar="FILE", help="Save the progress of learning in this file.")
@@ -125,9 +135,9 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 def fit(data: str, target: str | None, output: str, model: str | None, hidden: str | None, epochs: int | None,
         cycles: int, smoothing: float | None, starts: int | None, tolerance: float | None, max_seconds: float | None,
         test: float, weights: str | None, sequence: str | None, time: str | None, continuous: tuple[str, ...],
-        bins: int, max_levels: int, seed: int, checkpoint: str | None, every: int, resume: bool,
-        unseen: str, streamed: bool, online: bool, batch: int | None, effective_size: float | None, dask: str | None,
-        as_json: bool, **options: Any) -> None:  # fmt: skip
+        constraint: tuple[str, ...], bins: int, max_levels: int, seed: int, checkpoint: str | None, every: int,
+        resume: bool, unseen: str, streamed: bool, online: bool, batch: int | None, effective_size: float | None,
+        dask: str | None, as_json: bool, **options: Any) -> None:  # fmt: skip
     """Learn a model from a table.
 
     DATA is a CSV, TSV or Parquet file, or - for standard input. Columns may hold words, numbers and missing values.
@@ -154,6 +164,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     if weights is not None and weights == target:
         raise click.UsageError(f"{weights!r} cannot be --weights and --target at once.")
     kind = model or ("latent" if target else "clusters")
+    kind = "tree with a target" if kind == "tree" and target else kind
     if kind == "naive-bayes" and hidden is not None:
         raise click.UsageError("--model naive-bayes has no hidden states; leave out --hidden.")
     if (kind in CLASSIFIERS) != (target is not None):
@@ -163,18 +174,22 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         raise click.UsageError("--sequence and --time are for rows that follow each other: say --model hmm, too.")
     if continuous and kind not in ("clusters", "hmm"):
         raise click.UsageError("--continuous is for --model clusters or hmm; others put numbers into bins.")
-    if max_seconds is not None and (kind not in ("latent", "tan") or hidden not in (None, "auto")):
-        raise click.UsageError("--max-seconds is for --model latent or tan with --hidden auto; leave it out.")
-    if kind == "hmm" and (online or streamed or dask or test or weights or cycles > 1 or is_many(data)):
+    if constraint and kind != "clusters":
+        raise click.UsageError("--constraints is for --model clusters, whose classes it names by number.")
+    if max_seconds is not None and (kind not in STRUCTURES or hidden not in (None, "auto")):
         raise click.UsageError(
-            "--model hmm learns from one table in memory: leave out --online, --stream, --dask, --test, --weights and "
-            "--cycles."
+            "--max-seconds is for --model latent, tan or tree with --target and --hidden auto; leave it out."
+        )
+    if kind == "hmm" and (online or dask or test or weights or cycles > 1):
+        raise click.UsageError(
+            "--model hmm learns from all rows of a sequence together, on one machine: leave out --online, --dask, "
+            "--test, --weights and --cycles."
         )
     settings: dict[str, Any] = {
         "cycles": cycles, "max_levels": max_levels, "random_state": seed, "unseen": unseen,
         "verbose": 0 if as_json else 1,
     }  # fmt: skip
-    if kind not in ("latent", "tan") or common.is_given("bins"):  # a classifier finds out how many it wants
+    if kind not in STRUCTURES or common.is_given("bins"):  # a classifier finds out how many it wants
         settings["n_bins"] = bins
     settings |= common.those_given(
         n_epochs=epochs,
@@ -186,6 +201,8 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     )
     if continuous:
         settings["continuous"] = "auto" if continuous == ("auto",) else list(continuous)
+    if constraint:
+        settings["constraints"] = constraints_of(constraint)
     if checkpoint is not None:
         settings["checkpoint"] = Checkpoint(checkpoint, every, resume)
     if options["missing"]:  # kept with the model, so that the next table is read in the same way
@@ -214,7 +231,8 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         rows = common.stream(data, batch=batch, **options)
         with _workers(dask) as executor, stoppable() as stopped:
             estimator._stop = stopped
-            estimator.fit(rows, *([] if target is None else [target]), sample_weight=weights, executor=executor)
+            fit_options = along if kind == "hmm" else {"sample_weight": weights, "executor": executor}
+            estimator.fit(rows, *([] if target is None else [target]), **fit_options)
             interrupted = stopped()
         estimator.save(output)
         again = target if executor is None and not interrupted else None

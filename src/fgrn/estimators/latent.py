@@ -18,8 +18,8 @@ from ..queries.prototypes import Prototypes
 from ..tables import frames, outputs
 from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
-from ._class_analysis import ClassAnalysis
 from ._continuous import ContinuousColumns
+from ._external_variables import ExternalVariables
 from ._state_count import Choosing
 
 
@@ -105,7 +105,7 @@ class ChoosingTransformer(Choosing, LatentTransformer):
         return self._compared(X, sizes, sample_weight)
 
 
-class LatentClassModel(DensityMixin, ContinuousColumns, ClassAnalysis, ChoosingTransformer):  # type: ignore[misc]
+class LatentClassModel(DensityMixin, ContinuousColumns, ExternalVariables, ChoosingTransformer):  # type: ignore[misc]
     """Latent class analysis: one hidden variable explains all columns; its states are the clusters.
 
     Args:
@@ -136,7 +136,9 @@ class LatentClassModel(DensityMixin, ContinuousColumns, ClassAnalysis, ChoosingT
             follows data that change with time; None for no limit.
         constraints: item-response probabilities that are held or equal, a list of ("fixed", item, class, level, value),
             ("zero", item, class, level), ("equal", item, item, ...) for items with the same probabilities in every
-            class, and ("equal", (item, class), (item, class), ...). Classes are numbered from 0, items are columns.
+            class, and ("equal", (item, class), (item, class), ...). Classes are numbered from 0, items are columns. Of
+            continuous columns: ("fixed", column, class, "mean", value), or "variance", and
+            ("equal", (column, class, "mean"), (column, class, "mean"), ...).
         engine: "auto", "cpu" or "reference".
         random_state: the seed or generator of the random starts.
         checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.

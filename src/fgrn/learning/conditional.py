@@ -43,7 +43,7 @@ FAINTEST = 1e-12
 
 @dataclass(frozen=True)
 class Penalty:
-    """How strongly tables are drawn to a reference, which one that is, and the columns whose levels have an order."""
+    """The penalty on refined tables: its strength, the reference they are drawn to, and the columns with an order."""
 
     strength: float = 1.0
     towards: str = "independence"
@@ -134,13 +134,13 @@ class Conditional:
     def _drawn(self) -> np.ndarray:
         """Which cells are drawn to a reference: all but priors and what is not learnt."""
         layout = self._spec.layout
-        told = [number in self._told for number in range(len(layout.table_names))]
-        drawn: np.ndarray = self._free & layout.spread(told, [False] * len(layout.prior_names), np.bool_)
+        tables = [True] * len(layout.table_names)
+        drawn: np.ndarray = self._free & layout.spread(tables, [False] * len(layout.prior_names), np.bool_)
         return drawn
 
     @cached_property
     def _independent(self) -> np.ndarray:
-        """Tables in which no row depends on the state of the hidden variable."""
+        """Tables in which no row depends on the state of the hidden variable; those between hidden variables stay."""
         layout, centre = self._spec.layout, self._values.copy()
         counts = self._known.count(self._values).values
         for number in self._told:

@@ -22,21 +22,21 @@ def in_order_of(model: LatentClasses, to: LatentClasses) -> LatentClasses:
     Constraints may number classes: an order in which they are not met is not taken.
     """
     found = model.ordered(nearest_order(model, to))
-    if model.leader is None:
-        return found
     cells = found.cells.ravel()
-    return found if np.allclose(cells, cells[model.leader.ravel()], rtol=0, atol=SAME) else model
+    equal = model.leader is None or np.allclose(cells, cells[model.leader.ravel()], rtol=0, atol=SAME)
+    return found if equal and (found.numbers is None or found.numbers.meets_constraints) else model
 
 
 def nearest_order(model: LatentClasses, to: LatentClasses) -> np.ndarray:
     """The numbers of the classes of a model in the order in which their profiles are nearest to those of another.
 
-    The sum of squared differences of item-response probabilities is minimised over all orders (Kuhn 1955), but for
+    The sum of squared differences of item-response probabilities, and of means and standard deviations of continuous
+    columns in the units of the columns, is minimised over all orders (Kuhn 1955), but for
     those in which constraints would hold other probabilities than they do.
     """
     from scipy.optimize import linear_sum_assignment
 
-    apart = ((to.cells[:, None, :] - model.cells[None, :, :]) ** 2).sum(axis=2)
+    apart = ((to.coordinates[:, None, :] - model.coordinates[None, :, :]) ** 2).sum(axis=2)
     if model.held is not None:
         fixed = np.where(model.held, model.cells, -1.0)
         apart[(np.abs(fixed[:, None, :] - fixed[None, :, :]) > SAME).any(axis=2)] = np.inf

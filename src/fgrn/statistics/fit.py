@@ -136,7 +136,7 @@ def goodness_of_fit(model: LatentClasses, rows: Patterns, parameters: int) -> Go
     sets, number = np.unique(known, axis=0, return_inverse=True)
     number = number.reshape(-1)
     totals = np.bincount(number, rows.weights, minlength=len(sets))
-    shares = np.concatenate([model.posterior(rows.codes[block])[1] for block in rows.blocks(model.cells.shape[1])])
+    shares = np.concatenate([model.posterior(rows.at(block))[1] for block in rows.blocks(model.cells.shape[1])])
     counted_rows = rows.weights > 0
     observed = rows.weights[counted_rows]
     log_ratio = np.log(observed) - np.log(totals[number][counted_rows]) - shares[counted_rows]

@@ -80,12 +80,25 @@ class StandardErrors:
         cells = values[self.model.n_classes :].reshape(self.model.n_classes, -1)
         return cells[:, first : first + self.model.sizes[item]]
 
+    def ordered(self, order: np.ndarray) -> StandardErrors:
+        """The same with the classes in another order: class k becomes what class `order[k]` was."""
+        model, width = self.model.ordered(order), self.model.cells.shape[1]
+        cells = np.concatenate([order, model.n_classes + (order[:, None] * width + np.arange(width)).ravel()])
+        spread = self.covariance[np.ix_(cells, cells)] if self.covariance.size else self.covariance
+        return replace(
+            self, model=model, estimates=self.estimates[cells], errors=self.errors[cells], low=self.low[cells],
+            high=self.high[cells], boundary=self.boundary[cells], identified=self.identified[cells], covariance=spread,
+        )  # fmt: skip
+
     @cached_property
     def held(self) -> np.ndarray:
-        """(C,): which estimates were given by constraints."""
+        """(C,): which estimates were given by constraints, or follow from those that were."""
         model = self.model
-        own = np.zeros(model.cells.size, dtype=bool) if model.held is None else model.held.ravel()
-        return np.concatenate([np.zeros(model.n_classes, dtype=bool), own])
+        if model.held is None:
+            return np.zeros(model.n_classes + model.cells.size, dtype=bool)
+        given = np.repeat(np.add.reduceat(model.held, model.starts, axis=1, dtype=int), model.sizes, axis=1)
+        own = model.held | (given == np.repeat(model.sizes, model.sizes) - 1) & (given > 0)
+        return np.concatenate([np.zeros(model.n_classes, dtype=bool), own.ravel()])
 
     @cached_property
     def labels(self) -> list[tuple[str, int, Label | None]]:
@@ -116,8 +129,10 @@ class StandardErrors:
         heads = ["item", "level", "class", "estimate", "s.e.", "low", "high", ""]
         found = []
         for one, held in zip(self.as_dicts(), self.held, strict=True):
-            error = "-" if held or one["boundary"] or not one["identified"] else f"{one['standard_error']:.4f}"
+            known = one["identified"] and not held and not one["boundary"] and one["standard_error"] > 0
+            error = f"{one['standard_error']:.4f}" if known else "-"
             note = "boundary" if one["boundary"] else "" if one["identified"] else "not identified"
+            note = "certain" if not note and one["standard_error"] == 0 else note
             note = "fixed" if held else note
             numbers = [f"{one[key]:.4f}" for key in ("low", "high")]
             found.append(
@@ -132,7 +147,8 @@ class StandardErrors:
         if self.boundary.any():
             found.append(
                 "boundary: the estimate is 0 or 1 (or the class is empty) and was held fixed; Wald intervals are not "
-                "valid there, and the limits are those of a binomial proportion in as many rows as the class has"
+                "valid there, and the limits are those of a binomial proportion in as many rows as the class has; "
+                "profile_intervals() has those of the likelihood"
             )
         return found
 
