@@ -333,10 +333,7 @@ class Network(WiredModel, Queries):
         running = expected(plan, values, [alone.marginal(name)[0] for name in plan.names])
         rows = weight if effective_size is None else min(weight, last.get("weight", 0.0) + effective_size)
         smoothing = Smoothing.of(self._spec, last.get("smoothing", 0.0))
-        running = without_smoothing(plan.layout, values, running, smoothing, rows)
-        if self.leaves is not None:
-            moments = self.leaves.expected_counts(alone.marginal(self.leaves.variable)[0], self.moments)
-            running = np.concatenate([running, moments])
+        running = self._with_moments(without_smoothing(plan.layout, values, running, smoothing, rows), alone.marginal)
         return Online(power, effective_size, 1, weight, running)
 
     def learn_by_layer(self, data: frames.Data, *, together: int = 0, **options: Any) -> list[em.History]:
