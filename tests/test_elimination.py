@@ -54,6 +54,32 @@ def test_cliques_of_what_is_unknown_answer_whole_questions(seed: int) -> None:
         place = tuple(model.variable(name).code(best.labels[name][number]) for name in model.names)
         assert joint[place] == pytest.approx(joint.max(), rel=1e-9)
         assert best.log_probability[number] == pytest.approx(np.log(joint.max()), abs=1e-9)
+    largest = model.max_marginals(table)
+    for axis, name in enumerate(model.names):
+        others = tuple(k for k in range(len(model.names)) if k != axis)
+        for number, row in enumerate(rows):
+            with np.errstate(divide="ignore"):
+                expected = np.log(weighted(model, row).max(axis=others))
+            np.testing.assert_allclose(largest[name][number], expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_samples_of_cliques_of_what_is_unknown_have_the_joint_distribution(seed: int) -> None:
+    model = markov_network(seed) if seed % 2 else bayesian_network(seed)
+    row = random_row(model, np.random.default_rng(seed))
+    model._fits = lambda: False  # type: ignore[method-assign]
+    drawn = model.sample(4000, as_evidence([row, row], model.names), seed=seed)
+    codes = [np.array([model.variable(name).code(value) for value in drawn[name]]) for name in model.names]
+    joint = weighted(model, row)
+    cells = np.ravel_multi_index(codes, joint.shape)
+    share = joint.ravel() / joint.sum()
+    seen = np.bincount(cells, minlength=joint.size)
+    assert not seen[share == 0].any()
+    off = (seen - 8000 * share) / np.sqrt(np.maximum(8000 * share, 1))
+    assert np.abs(off).max() < 5.5
+    some = model.sample(3, as_evidence([row], model.names), seed=seed, names=model.names[:1])
+    assert list(some) == [model.names[0]]
+    assert len(some[model.names[0]]) == 3
 
 
 def test_impossible_rows_are_marked_or_refused() -> None:
@@ -61,7 +87,7 @@ def test_impossible_rows_are_marked_or_refused() -> None:
     net._fits = lambda: False  # type: ignore[method-assign]
     table = {"a": [0, 1], "b": [1, 1]}
     assert net.propagate(table, impossible="mark").impossible.tolist() == [True, False]
-    for ask in (net.propagate, net.most_probable):
+    for ask in (net.propagate, net.most_probable, net.max_marginals, lambda some: net.sample(2, some)):
         with pytest.raises(ImpossibleEvidence):
             ask(table)
 
@@ -94,6 +120,8 @@ def test_what_does_not_matter_is_left_out() -> None:
     found = model.posterior({"x0x1": [0, 1] * 10}, "x0")  # many rows, where the whole does not fit
     both = joint.sum(axis=1)
     np.testing.assert_allclose(found[:2], (both / both.sum(axis=0)).T, atol=1e-12)
+    drawn = model.sample(5, {"x0x1": 0}, names=["x1"])
+    assert len(drawn["x1"]) == 5
     question = next(iter(model._questions.values()))
     assert {part.name for part in question.parts} == {"x0", "x1", "x0x1"}
 

@@ -1,25 +1,107 @@
 """Sums and maxima over the cliques of a junction tree, for a block of rows: tables in, messages inwards and outwards.
 
-A table has an axis for rows, of one entry if all rows have the same, and one for each of its variables. Inwards every
-clique multiplies its tables and sends what is left, summed over all but the separator, towards the root; outwards the
-root sends its separators back, each divided by what came from there (Jensen, Lauritzen and Olesen, 1990). Where that is
-zero, so is all of the clique behind it.
+A table has an axis for rows, of one entry if all rows have the same, and one for each variable of its clique, of one
+entry if the table does not depend on it. Inwards every clique multiplies its tables and sends what is left, summed over
+all but the separator, towards the root; outwards the root sends its separators back, each divided by what came from
+there (Jensen, Lauritzen and Olesen, 1990). Where that is zero, so is all of the clique behind it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
+from ..queries.sampling import draw_states
 from .junction_tree import JunctionTree
 
 MANY_FACTORS = 8
-"""After so many factors a product is scaled, so that it does not vanish."""
+"""A product of more tables than this is scaled, so that it does not vanish."""
 
-Table = tuple[tuple[str, ...], np.ndarray]
-"""Variables, and numbers with an axis for rows and one for each variable."""
+Factor = tuple[int, np.ndarray]
+"""How many tables were multiplied since the last scaling, and the product: an axis for rows, one for each variable."""
+
+
+class CliqueStep(NamedTuple):
+    """A clique on the way to the root.
+
+    Attributes:
+        number: of the clique.
+        before: the clique that it is joined to on the way; -1 for the root.
+        names: its variables, those it shares with that one last: sums over the others then run along memory.
+        sizes: the number of states of each.
+        own: how many of them it does not share.
+        shape: of its message as a table of the clique before it, without the axis for rows.
+    """
+
+    number: int
+    before: int
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    own: int
+    shape: tuple[int, ...]
+
+    def shape_of(self, scope: Sequence[str]) -> tuple[int, ...]:
+        """The shape of a table over some of the variables, with an axis of one entry for each of the others."""
+        return tuple([size if name in scope else 1 for name, size in zip(self.names, self.sizes, strict=True)])
+
+    def axes_but(self, kept: Sequence[str]) -> tuple[int, ...]:
+        """The axes, that for rows included in their numbers, of all variables but some."""
+        return tuple([axis for axis, name in enumerate(self.names, 1) if name not in kept])
+
+    def line(self, codes: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
+        """(rows,) the joint state of what it shares, from the state of each variable."""
+        line = np.zeros(rows, dtype=np.int64)
+        for name, size in zip(self.names[self.own :], self.sizes[self.own :], strict=True):
+            line = line * size + codes[name]
+        return line
+
+    def store(self, joint: np.ndarray, codes: dict[str, np.ndarray]) -> None:
+        """Add the state of each variable that it does not share, from their joint state."""
+        if self.own:
+            states = np.unravel_index(joint, self.sizes[: self.own])
+            codes.update(zip(self.names[: self.own], states, strict=True))
+
+
+class CliqueOrder:
+    """The cliques of a tree from a root outwards, each with its variables in an order that is the same for all.
+
+    A variable that first appears further out comes earlier, so that all tables have their axes in one order.
+
+    Attributes:
+        steps: every clique after the one it is joined to.
+        rank: the place of each variable in the order.
+    """
+
+    def __init__(self, tree: JunctionTree, root: int) -> None:
+        self.rank: dict[str, int] = {}
+        self.steps: list[CliqueStep] = []
+        self._step_of: dict[int, CliqueStep] = {}
+        self._first: dict[str, int] = {}  # the clique nearest to the root that has a variable
+        rank, sizes, first = self.rank, tree.sizes, self._first
+        for number, before, _ in tree.outwards(root):
+            clique = tree.cliques[number]
+            own = 0
+            for name in clique:
+                if name not in rank:
+                    rank[name] = -len(rank)
+                    first[name] = number
+                    own += 1
+            names = tuple(sorted(clique, key=rank.__getitem__))
+            shape = self._step_of[before].shape_of(names[own:]) if before >= 0 else ()
+            step = CliqueStep(number, before, names, tuple([sizes[name] for name in names]), own, shape)
+            self._step_of[number] = step
+            self.steps.append(step)
+
+    def step(self, number: int) -> CliqueStep:
+        """That of a clique."""
+        return self._step_of[number]
+
+    def nearest_step(self, names: Sequence[str]) -> CliqueStep:
+        """The clique nearest to the root that holds some variables, in this order: where the first of them appears."""
+        return self._step_of[self._first[names[0]]] if names else self.steps[0]
 
 
 @dataclass(eq=False)
@@ -27,65 +109,67 @@ class CliqueSweep:
     """The tables of each clique, for a block of rows.
 
     Attributes:
-        tree: the cliques.
-        order: every clique after the one it is joined to; see `JunctionTree.outwards`.
-        tables: of each clique.
+        order: the cliques, and the order of their variables.
+        tables: of each clique; see `CliqueStep.shape_of`.
         logs: (rows,) or (1,): the logarithm of what was taken out of the messages.
     """
 
-    tree: JunctionTree
-    order: Sequence[tuple[int, int, tuple[str, ...]]]
-    tables: list[list[Table]]
+    order: CliqueOrder
+    tables: list[list[Factor]]
     logs: np.ndarray = field(default_factory=lambda: np.zeros(1))
     _beliefs: dict[int, np.ndarray] = field(default_factory=dict)
     _messages: dict[int, np.ndarray] = field(default_factory=dict)
 
     def inwards(self, largest: bool = False, keep: bool = False) -> np.ndarray:
-        """Send messages to the root: the product of all its tables, its variables in the order of `names`.
+        """Send messages to the root: the product of all its tables, its variables in the order of its step.
 
         With `largest`, maxima instead of sums; with `keep`, the products of all cliques are kept.
         """
-        for number, before, shared in reversed(self.order):
-            names = self.names(number, shared)
-            product = self._product(names, self.tables[number])
+        reduce = np.maximum.reduce if largest else np.add.reduce
+        product = np.ones(1)
+        for step in reversed(self.order.steps):
+            count, product = self._product(step)
             if keep:
-                self._beliefs[number] = product
-            if before < 0:
-                return product
-            away = tuple(range(1, 1 + len(names) - len(shared)))
-            message = (product.max(axis=away) if largest else product.sum(axis=away)) if away else product
-            message = self._scaled(message)
+                self._beliefs[step.number] = product
+            if step.before < 0:
+                break
+            message = reduce(product, axis=tuple(range(1, 1 + step.own))) if step.own else product
+            if count > MANY_FACTORS:
+                count, message = 1, self._scaled(message)
             if keep:
-                self._messages[number] = message
-            self.tables[before].append((shared, message))
-        raise AssertionError("the order of a tree has a root")  # pragma: no cover
+                self._messages[step.number] = message
+            self.tables[step.before].append((count, message.reshape(len(message), *step.shape)))
+        return product
 
-    def names(self, number: int, shared: Sequence[str]) -> tuple[str, ...]:
-        """The variables of a clique, those it shares last: sums over the others then run along memory."""
-        return (*(name for name in self.tree.cliques[number] if name not in shared), *shared)
-
-    def outwards(self) -> None:
+    def outwards(self, largest: bool = False) -> None:
         """Send messages from the root, so that the product of each clique is the joint distribution of its variables.
 
-        `inwards` must have kept the products. They are scaled, so that they do not sum to one.
+        `inwards` must have kept the products. All of them sum to one, but for rounding; to zero in an impossible row.
+        With `largest`, after `inwards(largest=True)`: the largest joint probability for each state, and 1 in all.
         """
-        names = {number: self.names(number, shared) for number, _, shared in self.order}
-        for number, before, shared in self.order[1:]:
-            new = summed_to(self._beliefs[before], names[before], shared)
-            old = self._messages[number]
-            ratio = np.divide(new, old, out=np.zeros(np.broadcast_shapes(new.shape, old.shape)), where=old > 0)
-            largest = largest_in_rows(ratio)
-            ratio /= np.where(largest > 0, largest, 1)
-            away = [1] * (len(names[number]) - len(shared))
-            self._beliefs[number] = self._beliefs[number] * ratio.reshape(len(ratio), *away, *ratio.shape[1:])
+        reduce = np.maximum.reduce if largest else np.add.reduce
+        beliefs, step = self._beliefs, self.order.step
+        root = self.order.steps[0].number
+        top = beliefs[root].reshape(len(beliefs[root]), -1)
+        total = reduce(top, axis=1)
+        beliefs[root] = beliefs[root] / np.where(total > 0, total, 1).reshape(-1, *[1] * (beliefs[root].ndim - 1))
+        for one in self.order.steps[1:]:
+            new = reduce(beliefs[one.before], axis=step(one.before).axes_but(one.names[one.own :]))
+            old = self._messages[one.number]
+            if old.all():
+                ratio = new / old
+            else:
+                ratio = np.divide(new, old, out=np.zeros(np.broadcast_shapes(new.shape, old.shape)), where=old > 0)
+            beliefs[one.number] = beliefs[one.number] * ratio.reshape(len(ratio), *[1] * one.own, *ratio.shape[1:])
 
-    def marginal(self, name: str) -> np.ndarray:
-        """(rows or 1, states) the distribution of a variable after `outwards`; zeros for an impossible row."""
-        number = self.tree.holding([name])
-        shared = next(common for one, _, common in self.order if one == number)
-        found = summed_to(self._beliefs[number], self.names(number, shared), (name,))
-        total = found.sum(axis=1, keepdims=True)
-        return found / np.where(total > 0, total, 1)
+    def marginal(self, number: int, name: str, largest: bool = False) -> np.ndarray:
+        """(rows or 1, states) the distribution of a variable of a clique after `outwards`, but for rounding.
+
+        With `largest`, after `outwards(largest=True)`: the largest joint probability for each state.
+        """
+        reduce = np.maximum.reduce if largest else np.add.reduce
+        found: np.ndarray = reduce(self._beliefs[number], axis=self.order.step(number).axes_but((name,)))
+        return found
 
     def traced(self, rows: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """The states that are likeliest together, by variable, and the logarithm of their product.
@@ -95,57 +179,61 @@ class CliqueSweep:
         codes: dict[str, np.ndarray] = {}
         every = np.arange(rows)
         value = np.zeros(rows)
-        for number, before, shared in self.order:
-            names = self.names(number, shared)
-            belief = self._beliefs[number]
-            sizes = belief.shape[1:]
-            away = len(names) - len(shared)
-            table = belief.reshape(len(belief), int(np.prod(sizes[:away], dtype=int)), -1)
-            line = np.zeros(rows, dtype=np.int64)
-            for name, size in zip(shared, sizes[away:], strict=True):
-                line = line * size + codes[name]
-            mine = table[every if len(table) > 1 else 0, :, line]
+        for step in self.order.steps:
+            belief = self._beliefs[step.number]
+            table = belief.reshape(len(belief), int(np.prod(step.sizes[: step.own], dtype=int)), -1)
+            mine = table[every if len(table) > 1 else 0, :, step.line(codes, rows)]
             best = mine.argmax(axis=1)
-            if before < 0:
+            if step.before < 0:
                 with np.errstate(divide="ignore"):
                     value = np.log(mine[every, best]) + self.logs
-            codes.update(zip(names[:away], np.unravel_index(best, sizes[:away]) if away else (), strict=True))
+            step.store(best, codes)
         return codes, value
 
-    def _product(self, names: tuple[str, ...], tables: Sequence[Table]) -> np.ndarray:
-        """The product of some tables over the variables of a clique."""
-        place = {name: number + 1 for number, name in enumerate(names)}
-        total: np.ndarray = np.ones([1] * (len(names) + 1))
-        for number, (scope, values) in enumerate(sorted(tables, key=lambda one: one[1].size)):
-            order = sorted(range(len(scope)), key=lambda axis: place[scope[axis]])
-            shape = [1] * (len(names) + 1)
-            shape[0] = len(values)
-            for axis in order:
-                shape[place[scope[axis]]] = values.shape[axis + 1]
-            total = total * values.transpose([0, *(axis + 1 for axis in order)]).reshape(shape)
-            if number % MANY_FACTORS == MANY_FACTORS - 1:
-                total = self._scaled(total)
-        whole = (len(total), *(self.tree.sizes[name] for name in names))
-        return total if total.shape == whole else np.broadcast_to(total, whole)
+    def drawn(self, samples: int, random: np.random.Generator) -> dict[str, np.ndarray]:
+        """Samples of all variables, by variable, for the one row of this sweep; after `inwards(keep=True)`.
+
+        From the root outwards the variables of each clique are drawn given what it shares (Dawid, 1992).
+        """
+        codes: dict[str, np.ndarray] = {}
+        for step in self.order.steps:
+            table = self._beliefs[step.number].reshape(int(np.prod(step.sizes[: step.own], dtype=int)), -1).T
+            total = table.sum(axis=1, keepdims=True)
+            joint = draw_states(table / np.where(total > 0, total, 1), step.line(codes, samples), random)
+            step.store(joint, codes)
+        return codes
+
+    def _product(self, step: CliqueStep) -> tuple[int, np.ndarray]:
+        """The product of the tables of a clique over all its variables, and how many they are since a scaling."""
+        tables = self.tables[step.number]
+        if len(tables) > 2:
+            tables.sort(key=_number_of_cells)  # those of few cells first: their product is made of few
+        count, total = tables[0] if tables else (0, np.ones([1] * (1 + len(step.sizes))))
+        for more, values in tables[1:]:
+            if count + more > MANY_FACTORS and count > 1:
+                count, total = 1, self._scaled(total)
+            total = total * values
+            count += more
+        if total.shape[1:] != step.sizes:
+            total = np.broadcast_to(total, (len(total), *step.sizes))
+        return count, total
 
     def _scaled(self, table: np.ndarray) -> np.ndarray:
         """A table with a largest number of one in each row; the logarithm of what it was is added to `logs`."""
-        largest = largest_in_rows(table)
-        flat = largest.reshape(len(largest))
+        flat = np.maximum.reduce(table.reshape(len(table), -1), axis=1)
+        largest = flat
         if flat.all():
             self.logs = self.logs + np.log(flat)
         else:
             with np.errstate(divide="ignore"):
                 self.logs = self.logs + np.log(flat)
-            largest = np.where(largest > 0, largest, 1)
-        found: np.ndarray = table / largest
+            largest = np.where(flat > 0, flat, 1)
+        found: np.ndarray = table / largest.reshape(-1, *[1] * (table.ndim - 1))
         return found
 
 
-def largest_in_rows(table: np.ndarray) -> np.ndarray:
-    """The largest number of each row, with an axis of one entry for each of the others."""
-    found: np.ndarray = table.reshape(len(table), -1).max(axis=1).reshape(len(table), *[1] * (table.ndim - 1))
-    return found
+def _number_of_cells(factor: Factor) -> int:
+    return factor[1].size
 
 
 def summed_to(table: np.ndarray, names: Sequence[str], kept: Sequence[str]) -> np.ndarray:

@@ -9,21 +9,56 @@ Which tables these are depends on which variables are known, not on their states
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.variable import Variable
 from ..tables.encoded import SOFT, Evidence
 from ..tables.frames import UNKNOWN
-from .clique_sweeps import CliqueSweep, summed_to
+from .clique_sweeps import CliqueOrder, CliqueSweep, summed_to
 from .directed_graph import closure
 from .junction_tree import JunctionTree
 from .realisation import ScopedTable, tree_of
 
 CELLS_AT_ONCE = 2**22
 """Cells of cliques times rows that are worked on together: 32 MB."""
+
+SMALL_CLIQUE = 4_096
+"""Joint states of a clique, up to which a table may come in though a smaller clique holds its variables too."""
+
+
+class TablePlace(NamedTuple):
+    """Where a table goes, for a root of the cliques.
+
+    Attributes:
+        clique: the number of the clique.
+        axes: of the table: those of known variables, then the others in the order of the clique.
+        known: the known variables of the table.
+        shape: of what is left of it as a table of the clique, without the axis for rows.
+    """
+
+    clique: int
+    axes: tuple[int, ...]
+    known: tuple[str, ...]
+    shape: tuple[int, ...]
+
+    def filled(self, table: np.ndarray, codes: Mapping[str, Any]) -> np.ndarray:
+        """The table at the known states, with an axis for rows, of one entry if all rows have the same."""
+        table = table.transpose(self.axes)
+        if self.known:
+            table = table[tuple([codes[name] for name in self.known])]
+        found: np.ndarray = table.reshape(-1, *self.shape)
+        return found
+
+
+class SweepLayout(NamedTuple):
+    """What is worked out once for all rows that are swept to one root."""
+
+    order: CliqueOrder
+    places: list[TablePlace]
+    weights: list[tuple[str, int, tuple[int, ...]]]  # of each variable with weights: its clique and shape there
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +81,7 @@ class PrunedModel:
     parts: tuple[ScopedTable, ...]
     tree: JunctionTree
     apart: tuple[ScopedTable, ...] = ()
+    _layouts: dict[int, SweepLayout] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -56,16 +92,18 @@ class PrunedModel:
         known: frozenset[str],
         weighted: frozenset[str],
         memory: float | None,
+        apart: tuple[ScopedTable, ...] = (),
     ) -> PrunedModel:
         """Make cliques, one of which holds the variables `together`; an error if they need too much memory."""
-        asked = unknown_of(together, known)
-        scopes = [*(unknown_of(part.scope, known) for part in parts), asked]
-        left = {name for scope in scopes for name in scope}
-        tree = JunctionTree({}, ((),), ())
+        scopes = [unknown_of(part.scope, known) for part in parts]
+        scopes.append(unknown_of(together, known))
+        left = dict.fromkeys([name for scope in scopes for name in scope])
         if left:
-            chosen = {name: variable for name, variable in variables.items() if name in left}
+            chosen = {name: variables[name] for name in left}
             tree = tree_of(chosen, [scope for scope in scopes if scope], memory, quick=True)
-        return cls(variables, known, weighted & left, tuple(parts), tree)
+        else:
+            tree = JunctionTree({}, ((),), ())
+        return cls(variables, known, weighted & left.keys(), tuple(parts), tree, apart)
 
     def joint(
         self, index: Mapping[str, int], tables: Mapping[str, np.ndarray], evidence: Evidence, target: Sequence[str]
@@ -85,7 +123,7 @@ class PrunedModel:
         root = self.tree.holding(asked)
         shares, logs = [np.zeros((0, *(self.variables[name].cardinality for name in target)))], [np.zeros(0)]
         for rows, sweep in self._sweeps(index, tables, evidence, self.tree.states[self.tree.largest], root):
-            found = summed_to(sweep.inwards(), sweep.names(root, ()), asked)
+            found = summed_to(sweep.inwards(), sweep.order.steps[0].names, asked)
             total = found.reshape(len(found), -1).sum(axis=1)
             with np.errstate(divide="ignore"):
                 log = np.log(total) + sweep.logs
@@ -96,26 +134,39 @@ class PrunedModel:
         return np.concatenate(shares), np.concatenate(logs)
 
     def marginals(
-        self, index: Mapping[str, int], tables: Mapping[str, np.ndarray], evidence: Evidence, names: Sequence[str]
-    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """The distribution of each of some variables, (rows, states), and the log-likelihood of each row."""
-        out = {name: np.zeros((evidence.rows, self.variables[name].cardinality)) for name in names}
-        logs, first = np.zeros(evidence.rows), 0
-        root = self.tree.largest
-        for rows, sweep in self._sweeps(index, tables, evidence, self.tree.total, root):
+        self,
+        index: Mapping[str, int],
+        tables: Mapping[str, np.ndarray],
+        evidence: Evidence,
+        names: Sequence[str],
+        largest: bool = False,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The distributions of some variables side by side, (rows, states of all), and log-likelihoods.
+
+        All zero in an impossible row. With `largest`, the largest joint probability with each state, as a share of the
+        largest of all, whose logarithm is the other number.
+        """
+        sizes = [self.variables[name].cardinality for name in names]
+        begins = np.cumsum([0, *sizes])
+        out, logs, first = np.zeros((evidence.rows, begins[-1])), np.zeros(evidence.rows), 0
+        cliques = {name: self.tree.holding([name]) for name in names if name not in self.known}
+        for rows, sweep in self._sweeps(index, tables, evidence, self.tree.total, self.tree.largest):
             mine = slice(first, first + rows.rows)
-            top = sweep.inwards(keep=True)
+            top = sweep.inwards(largest, keep=True).reshape(-1, self.tree.states[self.tree.largest])
             with np.errstate(divide="ignore"):
-                logs[mine] = np.log(top.reshape(len(top), -1).sum(axis=1)) + sweep.logs
-            sweep.outwards()
-            possible = logs[mine] > -np.inf
-            codes = self._codes(index, rows)
-            for name in names:
-                if name in self.known:
-                    out[name][np.arange(mine.start, mine.stop), codes[name]] = possible
+                logs[mine] = np.log(top.max(axis=1) if largest else top.sum(axis=1)) + sweep.logs
+            sweep.outwards(largest)
+            codes, block, every = self._codes(index, rows), out[mine], np.arange(rows.rows)
+            for name, begin, size in zip(names, begins.tolist(), sizes, strict=False):
+                if name in cliques:
+                    block[:, begin : begin + size] = sweep.marginal(cliques[name], name, largest)
                 else:
-                    out[name][mine] = sweep.marginal(name) * possible[:, None]
+                    block[every, begin + codes[name]] = 1.0
+            block[np.isneginf(logs[mine])] = 0.0
             first = mine.stop
+        if not largest and len(names):
+            total = np.add.reduceat(out, begins[:-1], axis=1)
+            out /= np.repeat(np.where(total > 0, total, 1), sizes, axis=1)
         return out, logs
 
     def likeliest(
@@ -131,32 +182,73 @@ class PrunedModel:
         names = [*self.tree.sizes, *self.known]
         return {name: np.concatenate([part[name] for part in parts]) for name in names}, np.concatenate(logs)
 
+    def drawn(
+        self,
+        index: Mapping[str, int],
+        tables: Mapping[str, np.ndarray],
+        row: Evidence,
+        samples: int,
+        random: np.random.Generator,
+    ) -> dict[str, np.ndarray] | None:
+        """Samples of all variables given one row of evidence, by variable; None if the row is impossible."""
+        ((_, sweep),) = self._sweeps(index, tables, row, self.tree.total, self.tree.largest)
+        if not sweep.inwards(keep=True).any():
+            return None
+        step = max(1, CELLS_AT_ONCE // self.tree.states[self.tree.largest])
+        parts = [sweep.drawn(min(step, samples - first), random) for first in range(0, samples, step)]
+        found = {name: np.concatenate([np.zeros(0, int), *(part[name] for part in parts)]) for name in self.tree.sizes}
+        return {**found, **{name: np.repeat(codes, samples) for name, codes in self._codes(index, row).items()}}
+
     def _sweeps(
         self, index: Mapping[str, int], tables: Mapping[str, np.ndarray], evidence: Evidence, cells: int, root: int
     ) -> Iterator[tuple[Evidence, CliqueSweep]]:
         """Blocks of rows, each with the tables of the cliques; a row takes so many cells."""
         step = max(1, CELLS_AT_ONCE // max(cells, 1))
-        order = self.tree.outwards(root)
+        layout = self._layout(root)
         for first in range(0, evidence.rows, step):
-            rows = evidence.take(slice(first, first + step))
-            codes = self._codes(index, rows)
-            homes: list[list[tuple[tuple[str, ...], np.ndarray]]] = [[] for _ in self.tree.cliques]
-            for part, (home, scope) in zip(self.parts, self._homes, strict=True):
-                homes[home].append((scope, _sliced(tables[part.name], part.scope, codes)))
-            for name in sorted(self.weighted):
+            rows = evidence if evidence.rows <= step else evidence.take(slice(first, first + step))
+            codes: dict[str, Any] = self._codes(index, rows)
+            if rows.rows == 1:
+                codes = {name: int(code[0]) for name, code in codes.items()}
+            homes: list[list[tuple[int, np.ndarray]]] = [[] for _ in self.tree.cliques]
+            for part, place in zip(self.parts, layout.places, strict=True):
+                homes[place.clique].append((1, place.filled(tables[part.name], codes)))
+            for name, clique, shape in layout.weights:
                 weights = rows.weights(index[name], self.variables[name].cardinality)
-                homes[self.tree.holding([name])].append(((name,), weights))
-            yield rows, CliqueSweep(self.tree, order, homes)
+                homes[clique].append((1, weights.reshape(-1, *shape)))
+            yield rows, CliqueSweep(layout.order, homes)
+
+    def _layout(self, root: int) -> SweepLayout:
+        """The order of cliques and the places of tables; kept when it is complete, as threads may ask at once."""
+        found = self._layouts.get(root)
+        if found is None:
+            order = CliqueOrder(self.tree, root)
+            weights = []
+            for name in sorted(self.weighted):
+                clique = self.tree.holding([name])
+                weights.append((name, clique, order.step(clique).shape_of((name,))))
+            found = SweepLayout(order, [self._place(part.scope, order) for part in self.parts], weights)
+            self._layouts[root] = found
+        return found
+
+    def _place(self, scope: Sequence[str], order: CliqueOrder) -> TablePlace:
+        axes = [axis for axis, name in enumerate(scope) if name not in self.known]
+        rank = order.rank
+        if len(axes) > 1:
+            axes.sort(key=lambda axis: rank[scope[axis]])
+        names = [scope[axis] for axis in axes]
+        step = order.nearest_step(names)
+        if self.tree.states[step.number] > SMALL_CLIQUE:
+            step = order.step(self.tree.holding(names))
+        if len(axes) == len(scope):
+            return TablePlace(step.number, tuple(axes), (), step.shape_of(names))
+        known = [axis for axis, name in enumerate(scope) if name in self.known]
+        return TablePlace(step.number, (*known, *axes), tuple([scope[axis] for axis in known]), step.shape_of(names))
 
     def _codes(self, index: Mapping[str, int], evidence: Evidence) -> dict[str, np.ndarray]:
         """The states of the known variables, (rows,) each."""
-        return {name: evidence.codes[:, evidence.slot[index[name]]].astype(np.int64) for name in self.known}
-
-    @cached_property
-    def _homes(self) -> list[tuple[int, tuple[str, ...]]]:
-        """The clique of each table, and the variables of the table that are not known."""
-        scopes = [unknown_of(part.scope, self.known) for part in self.parts]
-        return [(self.tree.holding(scope), scope) for scope in scopes]
+        codes = evidence.codes.astype(np.int64)
+        return {name: codes[:, evidence.slot[index[name]]] for name in self.known}
 
     def _with_known(
         self, codes: Mapping[str, np.ndarray], asked: Sequence[str], target: Sequence[str], found: np.ndarray
@@ -178,48 +270,74 @@ class PrunedModel:
 
 def unknown_of(scope: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
     """The variables of a scope whose state is not known."""
-    return tuple(name for name in scope if name not in known)
+    return tuple([name for name in scope if name not in known])
 
 
-def alive_tables(parts: Sequence[ScopedTable], names: Collection[str]) -> Sequence[ScopedTable]:
-    """The tables of some variables and their ancestors; all of them where a model has no directions."""
-    if not all(part.conditional for part in parts):
-        return parts
-    alive = closure(names, {part.scope[-1]: part.scope[:-1] for part in parts})
-    return [part for part in parts if part.scope[-1] in alive]
+class TableGraph:
+    """Which tables of a model have a variable, and which variables its ancestors are; worked out once for a model."""
 
+    def __init__(self, parts: Sequence[ScopedTable]) -> None:
+        self.parts = tuple(parts)
+        self._directed = all(part.conditional for part in parts)
+        self._parents = {part.scope[-1]: part.scope[:-1] for part in parts} if self._directed else {}
+        self._tables_of: dict[str, list[int]] = {}
+        for number, part in enumerate(parts):
+            for name in part.scope:
+                self._tables_of.setdefault(name, []).append(number)
 
-def joined_tables(target: Collection[str], known: Collection[str], parts: Sequence[ScopedTable]) -> list[ScopedTable]:
-    """The tables that are joined to some variables by variables whose state is not known."""
-    of_variable: dict[str, list[int]] = {}
-    for number, part in enumerate(parts):
-        for name in unknown_of(part.scope, known):
-            of_variable.setdefault(name, []).append(number)
-    line = [name for name in target if name not in known]
-    seen, found = set(line), set[int]()
-    for name in line:  # grows while it is walked
-        for number in of_variable.get(name, ()):
-            if number in found:
-                continue
-            found.add(number)
-            new = [other for other in unknown_of(parts[number].scope, known) if other not in seen]
-            seen.update(new)
-            line += new
-    return [part for number, part in enumerate(parts) if number in found]
+    def alive(self, names: Collection[str]) -> tuple[ScopedTable, ...]:
+        """The tables of some variables and their ancestors; all of them where a model has no directions."""
+        if not self._directed:
+            return self.parts
+        alive = closure(names, self._parents)
+        return tuple([part for part in self.parts if part.scope[-1] in alive])
 
+    def near_and_apart(
+        self, target: Collection[str], known: Collection[str], weighted: Collection[str]
+    ) -> tuple[tuple[ScopedTable, ...], tuple[ScopedTable, ...]]:
+        """The tables that are joined to a target by variables whose state is not known, and the others alive."""
+        alive = closure({*target, *known, *weighted}, self._parents) if self._directed else None
+        found = self._joined(target, known, alive)
+        near = tuple([self.parts[number] for number in sorted(found)])
+        others = [part for number, part in enumerate(self.parts) if number not in found]
+        return near, tuple([part for part in others if alive is None or part.scope[-1] in alive])
 
-def _sliced(table: np.ndarray, scope: Sequence[str], codes: Mapping[str, np.ndarray]) -> np.ndarray:
-    """A table at the known states of each row, (rows, states of the others), or with one row for all."""
-    if not any(name in codes for name in scope):
-        return table[None]
-    given = tuple(axis for axis, name in enumerate(scope) if name in codes)
-    first = np.moveaxis(table, given, range(len(given)))
-    found: np.ndarray = first[tuple(codes[scope[axis]] for axis in given)]
-    return found
+    def joined_to(
+        self, some: Collection[ScopedTable], parts: Collection[ScopedTable], known: Collection[str]
+    ) -> tuple[ScopedTable, ...]:
+        """Those of the parts that variables whose state is not known join to some of them, these included."""
+        alive = {part.scope[-1] for part in parts} if self._directed else None
+        found = self._joined([name for part in some for name in part.scope], known, alive)
+        wanted = {part.name for part in some} | {self.parts[number].name for number in found}
+        return tuple([part for part in parts if part.name in wanted])
+
+    def _joined(self, names: Collection[str], known: Collection[str], alive: Collection[str] | None) -> set[int]:
+        """The numbers of tables that are joined to some variables by variables whose state is not known.
+
+        Only those of variables that are alive, if these are given.
+        """
+        line = [name for name in names if name not in known]
+        seen, found = set(line), set[int]()
+        for name in line:  # grows while it is walked
+            for number in self._tables_of.get(name, ()):
+                scope = self.parts[number].scope
+                if number in found or (alive is not None and scope[-1] not in alive):
+                    continue
+                found.add(number)
+                for other in scope:
+                    if other not in seen and other not in known:
+                        seen.add(other)
+                        line.append(other)
+        return found
 
 
 def hard_and_soft(evidence: Evidence, names: Sequence[str]) -> list[tuple[np.ndarray, frozenset[str], frozenset[str]]]:
     """Rows that know the states of the same variables: their numbers, these variables, and those with weights."""
+    if evidence.rows == 1:
+        row = dict(zip(evidence.columns, evidence.codes[0].tolist(), strict=True))
+        hard = frozenset([name for name, code in row.items() if code not in (UNKNOWN, SOFT)])
+        soft = frozenset([name for name, code in row.items() if code == SOFT])
+        return [(np.zeros(1, dtype=np.intp), hard, soft)]
     seen = [name for name in names if name in evidence.columns]
     codes = np.stack([evidence.codes[:, evidence.columns.index(name)] for name in seen], axis=1) if seen else None
     if codes is None:

@@ -36,7 +36,7 @@ from .assignment_queries import AssignmentQueries
 from .document import Document, WrittenTable
 from .elimination import PrunedModel
 from .junction_tree import JunctionTree
-from .pruned_queries import FEW_ROWS, PrunedQueries
+from .pruned_queries import FEW_ROWS, PrunedQueries, TableArrays
 from .realisation import (
     LARGEST_CLIQUE,
     ScopedTable,
@@ -79,6 +79,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         self._trained: tuple[dict[str, Any], ...] = ()
         self._networks: dict[tuple[str, ...], Network] = {}
         self._questions: dict[tuple[Any, ...], PrunedModel] = {}
+        self._kept_arrays: TableArrays | None = None
 
     # What it is
 
@@ -167,7 +168,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
 
     def __getstate__(self) -> dict[str, Any]:
         properties = {key: dict(some) for key, some in self.properties.items()}
-        return {**self.__dict__, "_networks": {}, "_questions": {}, "properties": properties}
+        return {**self.__dict__, "_networks": {}, "_questions": {}, "_kept_arrays": None, "properties": properties}
 
     def copy(self) -> Self:
         """Return a copy of the model, to be learnt further."""
@@ -321,8 +322,10 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
     def max_marginals(
         self, evidence: frames.Data = None, *, names: Collection[Name] | None = None
     ) -> dict[str, np.ndarray]:
-        """See `Queries`."""
-        return self._tree_network().max_marginals(self._checked(evidence), names=self._asked(names))
+        """See `Network.max_marginals`."""
+        checked, asked = self._checked(evidence), self._asked(names)
+        found = self._pruned_max_marginals(checked, asked)
+        return self._tree_network().max_marginals(checked, names=asked) if found is None else found
 
     def sample(
         self,
@@ -336,7 +339,13 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
 
         There are `rows` of them for each row of the evidence, one after the other.
         """
-        return self._tree_network().sample(rows, self._checked(evidence), seed, names=self._asked(names))
+        settings.whole("rows", rows, 0)
+        settings.whole("seed", seed, 0)
+        checked, asked = self._checked(evidence), self._asked(names)
+        codes = self._pruned_samples(checked, asked, rows, np.random.default_rng(seed))
+        if codes is None:
+            return self._tree_network().sample(rows, checked, seed, names=asked)
+        return {name: named(self._variables[name].labels, codes[name]) for name in asked}
 
     def _asked(self, names: Collection[Name] | None) -> tuple[str, ...]:
         asked = super()._asked(names)

@@ -20,6 +20,10 @@ MANY_VARIABLES = 3_000
 SMALL_TOTAL, TRIES = 50_000, 6
 """With more joint states than the first number, this many more orders are tried."""
 
+SPARSE_TOTAL = 4_000
+"""Joint states for each variable, up to which the quickest rule is good enough for one question: to sum
+them takes no longer than to count which neighbours are not joined."""
+
 QUICK_TOTAL = 20_000
 """Joint states for each variable, up to which a tree for one question is good enough: to sum them takes no longer than
 another order."""
@@ -49,12 +53,12 @@ class JunctionTree:
         """The cliques; a second name for them."""
         return self.cliques
 
-    @property
+    @cached_property
     def total(self) -> int:
         """The number of joint states of all cliques."""
         return sum(self.states)
 
-    @property
+    @cached_property
     def largest(self) -> int:
         """The number of the clique with the most joint states."""
         return max(range(len(self.cliques)), key=self.states.__getitem__)
@@ -70,6 +74,8 @@ class JunctionTree:
     def holding(self, scope: Iterable[str]) -> int:
         """Return the smallest clique that contains all these variables."""
         names = sorted(set(scope), key=lambda name: len(self._where[name]))
+        if names and len(self._where[names[0]]) == 1:
+            return self._where[names[0]][0]
         found = set(self._where[names[0]]) if names else set(range(len(self.cliques)))
         for name in names[1:]:
             found.intersection_update(self._where[name])
@@ -90,10 +96,15 @@ class JunctionTree:
 def junction_tree(sizes: Mapping[str, int], scopes: Iterable[Sequence[str]], quick: bool = False) -> JunctionTree:
     """Return a junction tree for tables with these scopes, with as few joint states as the rules find.
 
-    With `quick`, further rules are tried only if the first one leaves many joint states; see `QUICK_TOTAL`.
+    With `quick`, the variable with the fewest neighbours goes first, and the rules are tried only if that leaves many
+    joint states; see `SPARSE_TOTAL` and `QUICK_TOTAL`.
     """
     names = list(sizes)
     graph = _Graph.of([sizes[name] for name in names], names, scopes)
+    if quick:
+        steps = _fewest_neighbours_first(graph)
+        if graph.total(steps) <= SPARSE_TOTAL * len(names):
+            return _joined_cliques(names, sizes, steps)
     few = len(names) <= MANY_VARIABLES
     enough = max(SMALL_TOTAL, QUICK_TOTAL * len(names)) if quick else SMALL_TOTAL
     best = _eliminated(graph, RULES[0])
@@ -103,7 +114,7 @@ def junction_tree(sizes: Mapping[str, int], scopes: Iterable[Sequence[str]], qui
     for _ in range(TRIES if few and graph.total(best) > enough else 0):  # equals in another order
         ranks = again.sample(range(len(names)), len(names))
         best = min(best, *(_eliminated(graph, rule, ranks) for rule in RULES[:2]), key=graph.total)
-    return _joined_cliques(names, sizes, best)
+    return _spread(_joined_cliques(names, sizes, best))
 
 
 @dataclass(frozen=True)
@@ -151,6 +162,8 @@ def places_of_bits(bits: int) -> list[int]:
 def _missing(graph: _Graph, neighbours: list[int], one: int) -> float:
     """Return the number of fill-in edges: pairs of neighbours that would have to be joined."""
     mine = neighbours[one]
+    if mine.bit_count() < 2:
+        return 0.0
     members = places_of_bits(mine)
     return (sum([(mine & ~neighbours[other]).bit_count() for other in members]) - len(members)) / 2
 
@@ -196,6 +209,14 @@ def _eliminated(graph: _Graph, rule: Rule, ranks: Sequence[int] | None = None) -
         mine, bit = now[one], 1 << one
         members = places_of_bits(mine)
         steps.append((one, frozenset(members)))
+        if rule is _missing and not value:  # the neighbours are joined already: their costs follow without counting
+            for other in members:
+                less = now[other].bit_count() - len(members)
+                now[other] &= ~bit
+                if less:
+                    cost[other] -= less
+                    heappush(heap, entry(other))
+            continue
         touched = mine
         for other in members:
             new = mine & ~now[other] & ~(1 << other)
@@ -210,6 +231,30 @@ def _eliminated(graph: _Graph, rule: Rule, ranks: Sequence[int] | None = None) -
     return steps
 
 
+def _fewest_neighbours_first(graph: _Graph) -> Steps:
+    """Return the elimination order by the number of neighbours, for which no pairs are counted."""
+    now = list(graph.neighbours)
+    heap = [(mine.bit_count(), one) for one, mine in enumerate(now)]
+    heapify(heap)
+    gone = [False] * len(now)
+    steps: Steps = []
+    while heap:
+        count, one = heappop(heap)
+        mine = now[one]
+        if gone[one] or count != mine.bit_count():
+            continue  # an old entry
+        gone[one] = True
+        members = places_of_bits(mine)
+        steps.append((one, frozenset(members)))
+        whole = mine | 1 << one
+        for other in members:
+            old = now[other]
+            now[other] = new = (old | whole) ^ (1 << one | 1 << other)
+            if new.bit_count() != old.bit_count():
+                heappush(heap, (new.bit_count(), other))
+    return steps
+
+
 def _joined_cliques(names: Sequence[str], sizes: Mapping[str, int], steps: Steps) -> JunctionTree:
     """Return the tree of the cliques, without those that are subsets of another."""
     when = {one: place for place, (one, _) in enumerate(steps)}
@@ -219,16 +264,21 @@ def _joined_cliques(names: Sequence[str], sizes: Mapping[str, int], steps: Steps
     shared: dict[int, frozenset[int]] = {}
     waiting: list[list[int]] = [[] for _ in steps]  # cliques whose separator goes to this step
     for place, (one, others) in enumerate(steps):
-        whole = {one, *others}
-        into = next((child for child in waiting[place] if len(shared[child]) == len(whole)), None)
-        if into is None:
-            into = place
-            members[place] = whole
+        size = 1 + len(others)
+        into = place
+        for child in waiting[place]:
+            if len(shared[child]) == size:
+                into = child
+                break
+        else:
+            members[place] = {one, *others}
         home[place] = into
         shared[into] = others
-        parent[into] = min((when[other] for other in others), default=-1)
-        if parent[into] >= 0:
+        if others:
+            parent[into] = min([when[other] for other in others])
             waiting[parent[into]].append(into)
+        else:
+            parent[into] = -1
     numbers = {place: number for number, place in enumerate(members)}
     cliques = tuple(tuple(names[one] for one in sorted(members[place])) for place in members)
     edges: list[tuple[int, int, tuple[str, ...]]] = []
@@ -240,7 +290,7 @@ def _joined_cliques(names: Sequence[str], sizes: Mapping[str, int], steps: Steps
         common = tuple(names[one] for one in sorted(shared[place]))
         edges.append((numbers[place], numbers[home[parent[place]]], common))
     edges += [(top, tops[0], ()) for top in tops[1:]]  # pieces that have nothing in common
-    return _spread(JunctionTree(dict(sizes), cliques, tuple(edges)))
+    return JunctionTree(dict(sizes), cliques, tuple(edges))
 
 
 def _spread(tree: JunctionTree) -> JunctionTree:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..flow.marginals import refuse_impossible
 from ..flow.messages import Messages
 from ..tables import frames
 from ..tables.encoded import Evidence
-from .elimination import PrunedModel, alive_tables, hard_and_soft, joined_tables
+from .elimination import PrunedModel, TableGraph, hard_and_soft
 from .realisation import ScopedTable
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ MOST_QUESTIONS = 256
 
 MOST_PATTERNS = 32
 """Sets of known variables in one table, for each of which a pruned model is made."""
+
+LARGE_TOTAL = 2**16
+"""Joint states of the cliques of the whole, from which few rows are always asked of what is not known in them."""
 
 STATE_COST, VARIABLE_COST = 0.01, 60.0
 """Microseconds: for a joint state of a clique in a row, and for a variable of a junction tree that is made."""
@@ -48,6 +51,36 @@ class VariableList(NamedTuple):
         return self.names.index(name_of(name))
 
 
+class TableArrays:
+    """The numbers of all tables of a model.
+
+    Attributes:
+        parameters: of the model, from which they are.
+        tables: by name, with an axis for each variable.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[ScopedTable],
+        variables: Mapping[str, Variable],
+        spec: Specification,
+        parameters: Parameters,
+    ) -> None:
+        self.parameters = parameters
+        layout, values = spec.layout, parameters.values
+        self.tables = {
+            part.name: layout.table(values, layout.table_number(part.name)).reshape(
+                [variables[one].cardinality for one in part.scope]
+            )
+            for part in parts
+        }
+
+    @cached_property
+    def with_zeros(self) -> frozenset[str]:
+        """The names of the tables with zeros."""
+        return frozenset(name for name, table in self.tables.items() if not table.all())
+
+
 class PrunedQueries:
     """Pruned answers of a model that is given by tables."""
 
@@ -57,6 +90,7 @@ class PrunedQueries:
     _spec: Specification
     _parameters: Parameters
     _questions: dict[tuple[Any, ...], PrunedModel]
+    _kept_arrays: TableArrays | None
 
     def _pruned(self, data: frames.Data, target: tuple[str, ...]) -> np.ndarray | None:
         """The joint distribution of some variables in each row, from what it depends on.
@@ -75,7 +109,7 @@ class PrunedQueries:
             return None
         out = np.zeros((evidence.rows, *(self._variables[one].cardinality for one in target)))
         for rows, known, weighted in groups:
-            out[rows], _ = self._joint(evidence.take(rows), target, known, weighted, {}, likelihood=False)
+            out[rows], _ = self._joint(_rows_of(evidence, rows), target, known, weighted, {}, likelihood=False)
         impossible = np.flatnonzero(~out.any(axis=tuple(range(1, out.ndim))))
         if len(impossible) and self._fits():
             return None
@@ -105,26 +139,38 @@ class PrunedQueries:
         """
         model: Any = self
         near = self._near(target, known, weighted)
-        tables = {**self._arrays_of(near.parts), **changed}
+        tables = {**self._arrays.tables, **changed} if changed else self._arrays.tables
         shares, logs = near.joint(model.index, tables, evidence, target)
         logs = logs + evidence.log_scale + _taken_out(near.parts)
-        apart = near.apart
-        others = {**self._arrays_of(apart), **changed}
-        if apart and (likelihood or weighted or not all(others[part.name].all() for part in apart)):
-            rest = self._question("apart", target, known, weighted, lambda: (apart, (), ()))
-            _, more = rest.joint(model.index, others, evidence, ())
+        apart = near.apart if likelihood else self._doubtful(near.apart, known, weighted, changed)
+        if apart:
+            names = tuple([part.name for part in apart])
+            rest = self._question("apart", names, known, weighted, lambda: (apart, (), ()))
+            _, more = rest.joint(model.index, tables, evidence, ())
             logs = logs + more + _taken_out(apart)
             shares = np.where((more > -np.inf).reshape(-1, *[1] * len(target)), shares, 0.0)
         return shares, logs
+
+    def _doubtful(
+        self,
+        apart: Sequence[ScopedTable],
+        known: frozenset[str],
+        weighted: frozenset[str],
+        changed: Mapping[str, np.ndarray],
+    ) -> tuple[ScopedTable, ...]:
+        """Those of some tables that may make evidence impossible: with zeros or weights, and what is joined to them."""
+        zeros = self._arrays.with_zeros
+        some = [
+            part for part in apart if part.name in zeros or part.name in changed or not weighted.isdisjoint(part.scope)
+        ]
+        return self._graph.joined_to(some, apart, known) if some else ()
 
     def _near(self, target: tuple[str, ...], known: frozenset[str], weighted: frozenset[str]) -> PrunedModel:
         """The tables that the distribution of a target depends on, and those that are apart from it."""
 
         def tables() -> tuple[Sequence[ScopedTable], tuple[str, ...], tuple[ScopedTable, ...]]:
-            alive = alive_tables(self._parts, {*target, *known, *weighted})
-            near = joined_tables(target, known, alive)
-            names = {part.name for part in near}
-            return near, target, tuple(part for part in alive if part.name not in names)
+            near, apart = self._graph.near_and_apart(target, known, weighted)
+            return near, target, apart
 
         return self._question("near", target, known, weighted, tables)
 
@@ -146,8 +192,7 @@ class PrunedQueries:
         found = self._questions.get(key)
         if found is None:
             parts, together, apart = tables()
-            made = PrunedModel.of(self._variables, parts, together, known, weighted, self.memory_limit)
-            found = replace(made, apart=apart)
+            found = PrunedModel.of(self._variables, parts, together, known, weighted, self.memory_limit, apart)
             if len(self._questions) >= MOST_QUESTIONS:
                 self._questions.clear()
             self._questions[key] = found
@@ -163,7 +208,7 @@ class PrunedQueries:
         model: Any = self
         columns = frames.columns(data)
         count = frames.row_count(columns) if columns else 1
-        if self._fits() and (not columns or not self._may_pay(count, 1)):
+        if self._fits() and not self._may_pay(count, 1):
             return None
         evidence = encode(model, model._checked(data))
         groups = hard_and_soft(evidence, model.names)
@@ -171,7 +216,7 @@ class PrunedQueries:
             return None
         found = [
             self._question(
-                "alive", kept, known, weighted, lambda k=known, w=weighted: (self._alive({*kept, *k, *w}), (), ())
+                "alive", kept, known, weighted, lambda k=known, w=weighted: (self._graph.alive({*kept, *k, *w}), (), ())
             )
             for _, known, weighted in groups
         ]
@@ -180,10 +225,9 @@ class PrunedQueries:
         sizes = np.array([self._variables[name].cardinality for name in kept], dtype=np.int64)
         marginals, logs = np.zeros((evidence.rows, int(sizes.sum()))), np.zeros(evidence.rows)
         for (rows, _, _), question in zip(groups, found, strict=True):
-            tables = self._arrays_of(question.parts)
-            each, found_logs = question.marginals(model.index, tables, evidence.take(rows), kept)
-            logs[rows] = found_logs + _taken_out(question.parts)
-            marginals[rows] = np.concatenate([np.zeros((len(rows), 0)), *each.values()], axis=1)
+            tables = self._arrays.tables
+            marginals[rows], logs[rows] = question.marginals(model.index, tables, _rows_of(evidence, rows), kept)
+            logs[rows] += _taken_out(question.parts)
         logs += evidence.log_scale
         if impossible != "mark" and np.isneginf(logs).any():
             if self._fits():
@@ -203,7 +247,7 @@ class PrunedQueries:
         evidence = encode(model, model._checked(data))
         logs = np.zeros(evidence.rows)
         for rows, known, weighted in hard_and_soft(evidence, model.names):
-            _, logs[rows] = self._joint(evidence.take(rows), (), known, weighted, {}, likelihood=True)
+            _, logs[rows] = self._joint(_rows_of(evidence, rows), (), known, weighted, {}, likelihood=True)
         return logs
 
     def _pruned_likeliest(self, data: frames.Data) -> tuple[dict[str, np.ndarray], np.ndarray] | None:
@@ -213,6 +257,73 @@ class PrunedQueries:
         """
         model: Any = self
         evidence = encode(model, model._checked(data))
+        every = self._questions_of_all(evidence)
+        if every is None:
+            return None
+        codes = {name: np.zeros(evidence.rows, dtype=np.int64) for name in model.names}
+        logs = np.zeros(evidence.rows)
+        for rows, question in every:
+            tables = self._arrays.tables
+            found, logs[rows] = question.likeliest(model.index, tables, _rows_of(evidence, rows))
+            for name, column in found.items():
+                codes[name][rows] = column
+        if np.isneginf(logs).any() and self._fits():
+            return None
+        refuse_impossible(np.flatnonzero(np.isneginf(logs)))
+        return codes, logs + evidence.log_scale + _taken_out(self._parts)
+
+    def _pruned_max_marginals(self, data: frames.Data, names: Sequence[str]) -> dict[str, np.ndarray] | None:
+        """For each state of some variables, the log-probability of the best assignment with it, (rows, states).
+
+        None where the cliques of the whole model are faster, and for impossible rows, of which the whole says why.
+        """
+        model: Any = self
+        evidence = encode(model, data)
+        found = self._questions_of_all(evidence)
+        if found is None:
+            return None
+        sizes = [self._variables[name].cardinality for name in names]
+        shares, logs = np.zeros((evidence.rows, sum(sizes))), np.zeros(evidence.rows)
+        for rows, question in found:
+            some = _rows_of(evidence, rows)
+            shares[rows], logs[rows] = question.marginals(model.index, self._arrays.tables, some, names, largest=True)
+        if np.isneginf(logs).any() and self._fits():
+            return None
+        refuse_impossible(np.flatnonzero(np.isneginf(logs)))
+        with np.errstate(divide="ignore"):
+            whole = np.log(shares) + (logs + evidence.log_scale + _taken_out(self._parts))[:, None]
+        return dict(zip(names, np.split(whole, np.cumsum(sizes)[:-1], axis=1), strict=True))
+
+    def _pruned_samples(
+        self, data: frames.Data, names: Sequence[str], each: int, random: np.random.Generator
+    ) -> dict[str, np.ndarray] | None:
+        """States of some variables drawn given each row, `each` for one row after the other, by variable.
+
+        None where the cliques of the whole model are faster, and for impossible rows, of which the whole says why.
+        """
+        model: Any = self
+        evidence = encode(model, data)
+        groups = hard_and_soft(evidence, model.names)
+        if self._fits() and not self._may_pay(evidence.rows, len(groups)):
+            return None
+        drawn: dict[int, dict[str, np.ndarray] | None] = {}
+        asked = tuple(names)
+        for rows, known, weighted in groups:
+            some = {*asked, *known, *weighted}
+            question = self._question("drawn", asked, known, weighted, lambda s=some: (self._graph.alive(s), (), ()))
+            for row in rows.tolist():
+                one = evidence.take(slice(row, row + 1))
+                drawn[row] = question.drawn(model.index, self._arrays.tables, one, each, random)
+        impossible = [row for row in range(evidence.rows) if drawn[row] is None]
+        if impossible and self._fits():
+            return None
+        refuse_impossible(np.array(impossible, dtype=np.intp))
+        found = [drawn[row] or {} for row in range(evidence.rows)]
+        return {name: np.concatenate([np.zeros(0, dtype=np.int64), *(one[name] for one in found)]) for name in names}
+
+    def _questions_of_all(self, evidence: Evidence) -> list[tuple[np.ndarray, PrunedModel]] | None:
+        """The cliques of what is not known in all tables, with the rows of each; None if the whole is faster."""
+        model: Any = self
         groups = hard_and_soft(evidence, model.names)
         if self._fits() and not self._may_pay(evidence.rows, len(groups)):
             return None
@@ -221,24 +332,17 @@ class PrunedQueries:
         ]
         if not self._pays(groups, every):
             return None
-        codes = {name: np.zeros(evidence.rows, dtype=np.int64) for name in model.names}
-        logs = np.zeros(evidence.rows)
-        for (rows, _, _), question in zip(groups, every, strict=True):
-            tables = self._arrays_of(question.parts)
-            found, logs[rows] = question.likeliest(model.index, tables, evidence.take(rows))
-            for name, column in found.items():
-                codes[name][rows] = column
-        if np.isneginf(logs).any() and self._fits():
-            return None
-        refuse_impossible(np.flatnonzero(np.isneginf(logs)))
-        return codes, logs + evidence.log_scale + _taken_out(self._parts)
+        return [(rows, question) for (rows, _, _), question in zip(groups, every, strict=True)]
 
-    def _alive(self, names: Collection[str]) -> Sequence[ScopedTable]:
-        return alive_tables(self._parts, names)
+    @cached_property
+    def _graph(self) -> TableGraph:
+        return TableGraph(self._parts)
 
     def _may_pay(self, rows: int, patterns: int) -> bool:
         """Whether rows through the cliques of the whole model take longer than making cliques for each pattern."""
         model: Any = self
+        if rows <= FEW_ROWS and model.tree.total >= LARGE_TOTAL:
+            return True
         if patterns > MOST_PATTERNS:
             return False
         return bool(rows * model.tree.total * STATE_COST > 2 * patterns * len(self._variables) * VARIABLE_COST)
@@ -246,23 +350,23 @@ class PrunedQueries:
     def _pays(
         self, groups: Sequence[tuple[np.ndarray, frozenset[str], frozenset[str]]], found: Sequence[PrunedModel]
     ) -> bool:
-        """Whether the cliques of pruned models have less than half of the joint states of the whole."""
+        """Whether the cliques of pruned models have less than half of the joint states of the whole; or few rows do."""
         model: Any = self
         if not self._fits():
             return True
         rows = [len(group[0]) for group in groups]
+        if sum(rows) <= FEW_ROWS and model.tree.total >= LARGE_TOTAL:
+            return True
         pruned = sum(count * one.tree.total for count, one in zip(rows, found, strict=True))
         return bool(2 * pruned < sum(rows) * model.tree.total)
 
-    def _arrays_of(self, parts: Sequence[ScopedTable]) -> dict[str, np.ndarray]:
-        """The tables of some parts by name, with an axis for each variable."""
-        layout, values = self._spec.layout, self._parameters.values
-        return {
-            part.name: layout.table(values, layout.table_number(part.name)).reshape(
-                [self._variables[one].cardinality for one in part.scope]
-            )
-            for part in parts
-        }
+    @property
+    def _arrays(self) -> TableArrays:
+        """The tables as they are now; kept until they change."""
+        found = self._kept_arrays
+        if found is None or found.parameters is not self._parameters:
+            found = self._kept_arrays = TableArrays(self._parts, self._variables, self._spec, self._parameters)
+        return found
 
     def _fits(self) -> bool:
         """Whether the cliques of the whole model fit in memory, and in a Network."""
@@ -271,6 +375,11 @@ class PrunedQueries:
             return bool(model.tree)
         except WiringError:
             return False
+
+
+def _rows_of(evidence: Evidence, rows: np.ndarray) -> Evidence:
+    """Some rows of the evidence, in order; itself if they are all."""
+    return evidence if len(rows) == evidence.rows else evidence.take(rows)
 
 
 def _taken_out(parts: Sequence[ScopedTable]) -> float:

@@ -145,7 +145,6 @@ def wide_divert(
     tape, at, first, rows, lanes, values, maps, work, known, least, scale, rest, doubtful, x, norms, bounds
 ):
     """Compute the message of a Diverter towards the root, in every lane."""
-    compact()
     size, run, legs = tape[at], tape[at + 1], np.int64(tape[at + 2])
     leg_at = at + 4
     target = leg_at + legs * LEG_LENGTH
