@@ -1,17 +1,18 @@
 """Continuous columns beside StepMix, scikit-learn and hmmlearn: the same likelihood, and CPU time of an epoch.
 
-python -m benchmarks.continuous            # all
-python -m benchmarks.continuous sequences  # one of: mixtures, sequences, coverage
+    python -m benchmarks.continuous [mixtures | sequences | coverage ...] [--record]
 
 StepMix and hmmlearn are needed for the parts that compare with them.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+import json
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,9 @@ import fgrn
 
 SEQUENCES = [(200_000, 194, 3), (20_000, 20, 3), (20_000, 20, 8), (20_000, 20, 20), (2_000, 10, 3)]
 """Rows, sequences and states."""
+
+RECORD = Path(__file__).with_name("continuous.json")
+"""What was measured, by part."""
 
 
 def spent(work: Callable[[], object], times: int = 3) -> float:
@@ -44,10 +48,11 @@ def people(rows: int, rng: np.random.Generator, missing: float = 0.0) -> tuple[p
     return pd.DataFrame(table, columns=list("abcqr")), number
 
 
-def mixtures() -> None:
+def mixtures() -> list[dict[str, Any]]:
     """Mixed tables of 1,500 rows: the maximum that StepMix finds, and the time of the whole fit with three starts."""
     from stepmix.stepmix import StepMix
 
+    found = []
     for missing in (0.0, 0.15):
         table, _ = people(1500, np.random.default_rng(0), missing)
         for covariance, name in (("diagonal", "gaussian_diag"), ("spherical", "gaussian_spherical")):
@@ -59,6 +64,25 @@ def mixtures() -> None:
             theirs, ours = spent(lambda p=peer, t=table: p.fit(t), 1), spent(lambda m=model, t=table: m.fit(t), 2)
             apart = 1500 * (model.score(table) - peer.score(table))
             print(f"{name + end:24} log-likelihood differs by {apart:.1e}; {ours:6.0f} ms, StepMix {theirs:6.0f} ms")
+            found.append({"model": name + end, "difference": apart, "ms": round(ours), "stepmix_ms": round(theirs)})
+    return found + _numbers_alone()
+
+
+def _numbers_alone() -> list[dict[str, Any]]:
+    """Three columns of numbers: the maximum and the time of the whole fit beside GaussianMixture of scikit-learn."""
+    from sklearn.mixture import GaussianMixture
+
+    found = []
+    for rows in (1500, 50_000):
+        values = people(rows, np.random.default_rng(0))[0][list("abc")]
+        settings: dict[str, Any] = {"n_init": 3, "random_state": 0}
+        peer = GaussianMixture(3, covariance_type="diag", tol=1e-9, max_iter=5000, reg_covar=0.0, **settings)
+        model = fgrn.LatentClassModel(3, continuous=list("abc"), tol=1e-9, n_epochs=5000, **settings)
+        theirs, ours = spent(lambda p=peer, t=values: p.fit(t), 2), spent(lambda m=model, t=values: m.fit(t), 2)
+        apart = rows * (model.score(values) - peer.score(values))
+        print(f"{rows:6,} rows of numbers: differs by {apart:.1e}; {ours:6.0f} ms, GaussianMixture {theirs:6.0f} ms")
+        found.append({"rows": rows, "difference": apart, "ms": round(ours), "gaussian_mixture_ms": round(theirs)})
+    return found
 
 
 def _sequences(kind: str, rows: int, count: int, states: int) -> tuple[np.ndarray, np.ndarray]:
@@ -70,10 +94,11 @@ def _sequences(kind: str, rows: int, count: int, states: int) -> tuple[np.ndarra
     return (numbers if kind == "numbers" else codes), np.diff(np.concatenate([[0], cuts, [rows]]))
 
 
-def sequences() -> None:
+def sequences() -> list[dict[str, Any]]:
     """An epoch of Baum and Welch, and decoding, beside hmmlearn."""
     from hmmlearn.hmm import CategoricalHMM, GaussianHMM
 
+    found = []
     for kind in ("codes", "numbers"):
         for rows, count, states in SEQUENCES:
             values, lengths = _sequences(kind, rows, count, states)
@@ -89,7 +114,7 @@ def sequences() -> None:
             model = fgrn.HiddenMarkovModel(states, n_epochs=2, **settings)
             ids = np.repeat(np.arange(count), lengths)
             model.fit(table, sequence=ids)
-            given, _ = model._ordered(table, ids, None)
+            given = model._ordered(table, ids, None)[0]
 
             def ours(epochs: int, net: Any = model.network_, rows: Any = given) -> Any:
                 return lambda: net.copy().learn(rows, epochs=epochs, engine="cpu")
@@ -107,29 +132,55 @@ def sequences() -> None:
                 f"{kind:7} {rows:7,} rows, {count:3} sequences, {states:2} states: epoch {epoch[0]:6.1f} ms, hmmlearn "
                 f"{epoch[1]:6.1f} ms; decoding {decoding[0]:6.1f} ms, hmmlearn {decoding[1]:6.1f} ms"
             )
+            found.append({
+                "columns": kind, "rows": rows, "sequences": count, "states": states, "epoch_ms": round(epoch[0], 2),
+                "hmmlearn_epoch_ms": round(epoch[1], 2), "decoding_ms": round(decoding[0], 2),
+                "hmmlearn_decoding_ms": round(decoding[1], 2),
+            })  # fmt: skip
+    return found
 
 
-def coverage(replications: int = 300) -> None:
-    """How often 95 % intervals of means and variances hold the truth, in tables of 600 rows with 15 % missing."""
-    rng, held, count = np.random.default_rng(3), {"mean": 0, "variance": 0}, 0
+def coverage(replications: int = 1000) -> dict[str, float]:
+    """How often 95 % intervals hold the truth, in tables of 600 rows with 15 % missing."""
+    rng, held, count = np.random.default_rng(3), dict.fromkeys(("mean", "variance", "size", "probability"), 0), 0
     means = np.array([[0, 0, 0], [3, 1, 0], [-2, 2, 3]])
-    variances = np.tile([1.0, 4.0, 0.25], (3, 1))
+    truth = {
+        "mean": means.T.ravel(),
+        "variance": np.repeat([1.0, 4.0, 0.25], 3),
+        "size": np.full(3, 1 / 3),
+        "probability": np.array([0.9, 0.1, 0.5, 0.5, 0.1, 0.9]),
+    }
     for number in range(replications):
         table, _ = people(600, rng, 0.15)
         model = fgrn.LatentClassModel(3, continuous=list("abc"), n_init=2, random_state=number).fit(table)
         order = [int(np.argmin(((model.means_ - one) ** 2).sum(axis=1))) for one in means]
         if len(set(order)) < 3:
             continue
-        count += 9
+        count += 1
         errors = model.relabel(order).standard_errors()
-        for what, truth in (("mean", means), ("variance", variances)):
-            found = errors.of(what)
-            held[what] += sum(one.low <= right <= one.high for one, right in zip(found, truth.T.ravel(), strict=True))
-    print(f"coverage of 95 % intervals: means {held['mean'] / count:.3f}, variances {held['variance'] / count:.3f}")
+        for what, right in truth.items():
+            found = errors.of(what, "q" if what == "probability" else "")
+            held[what] += sum(one.low <= value <= one.high for one, value in zip(found, right, strict=True))
+    found = {what: held[what] / (count * len(right)) for what, right in truth.items()}
+    told = ", ".join(f"{what} {share:.3f}" for what, share in found.items())
+    print(f"coverage of 95 % intervals in {count:,} of {replications:,} replications: {told}")
+    return found | {"replications": count}
+
+
+def main() -> None:
+    """Measure some parts, and record it."""
+    parts: dict[str, Callable[[], Any]] = {"mixtures": mixtures, "sequences": sequences, "coverage": coverage}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=[*parts, []], help="all of them unless named")
+    parser.add_argument("--record", action="store_true", help=f"write what was measured to {RECORD.name}")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    for name in given.parts or parts:
+        measured = parts[name]()
+        if given.record:
+            known = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+            RECORD.write_text(json.dumps({**known, name: measured}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    parts = {"mixtures": mixtures, "sequences": sequences, "coverage": coverage}
-    for name in sys.argv[1:] or parts:
-        parts[name]()
+    main()

@@ -9,9 +9,7 @@ Chow-Liu trees of 12 states, 4 of them mixed (Liu and Van den Broeck, 2021).
 
 from __future__ import annotations
 
-import argparse
 import gzip
-import json
 import os
 import time
 from pathlib import Path
@@ -19,6 +17,8 @@ from pathlib import Path
 import numpy as np
 
 import fgrn
+
+from .sets import measure
 
 PUBLISHED = {
     "nltcs": -6.00, "msnbc": -6.06, "plants": -14.26, "jester": -52.4, "accidents": -26.7, "dna": -79.1,
@@ -56,7 +56,7 @@ def measured(name: str) -> dict[str, float | int]:
     }
 
 
-def table_of(found: dict[str, dict[str, float | int]]) -> str:
+def tables(found: dict[str, dict[str, float | int]]) -> dict[str, str]:
     """What was measured as a table in Markdown."""
     lines = [
         "| set | rows x columns | trees x states | tables of columns | CPU seconds | test | published |",
@@ -68,25 +68,8 @@ def table_of(found: dict[str, dict[str, float | int]]) -> str:
             f"{'shared' if one['shared'] else 'by tree'} | "
             f"{one['seconds']:,.0f} | {one['test']:.3f} | {PUBLISHED[name]:.2f} |"
         )
-    return "\n".join(lines)
-
-
-def main() -> None:
-    """Measure some sets, and record it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sets", nargs="*", metavar="SET", help=f"of {', '.join(PUBLISHED)}; all of them unless named")
-    parser.add_argument("--record", action="store_true", help=f"write what was measured to {RECORD.name}")
-    given = parser.parse_args()
-    for name in given.sets or PUBLISHED:
-        one = measured(name)
-        print(name, one, flush=True)
-        if given.record:
-            known = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-            known = {**known, name: one}
-            RECORD.write_text(json.dumps({key: known[key] for key in PUBLISHED if key in known}, indent=1) + "\n")
-    if RECORD.exists():
-        print(table_of(json.loads(RECORD.read_text())))
+    return {"density": "\n".join(lines)}
 
 
 if __name__ == "__main__":
-    main()
+    measure(__doc__, PUBLISHED, measured, RECORD, tables)

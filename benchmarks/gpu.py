@@ -26,6 +26,8 @@ import numpy as np
 from fgrn import SISO, BayesianNetwork, Diverter, Network, Source, Variable, engines, lvm
 from fgrn.bayes.tree_learning import parents_from
 from fgrn.core.tree_centre import neighbours_of, tree_centre
+from fgrn.tables.disk import Disk
+from fgrn.tables.encoded import Evidence
 
 SIDE, LEVELS = 28, 256
 """Columns are the pixels of a square of this side, each with so many levels."""
@@ -35,6 +37,9 @@ BOUNDS = {"float64": 1e-10, "float32": 1e-4, "tf32": 1e-2, "bfloat16": 5e-2}
 
 LIKELIHOOD_BOUNDS = {"float64": 1e-12, "float32": 1e-6, "tf32": 1e-4, "bfloat16": 5e-3}
 """And the log-likelihood, as a part of itself."""
+
+RANDOM_ROWS, MISSING = 4096, 0.3
+"""Of rows in a file: how many are drawn, which then repeat, and the part of their values that is missing."""
 
 GOALS = {("tf32", 128): 400, ("bfloat16", 128): 600, ("tf32", 512): 100, ("bfloat16", 512): 165,
          ("tf32", 1024): 35, ("bfloat16", 1024): 62}  # fmt: skip
@@ -283,6 +288,44 @@ def measure_streaming(arguments: argparse.Namespace) -> dict[str, Any]:
     return told
 
 
+def rows_on_disk(rows: int, missing: float) -> Evidence:
+    """Random rows in a file, one after the other."""
+    table, disk = random_rows(SIDE * SIDE, LEVELS, RANDOM_ROWS), Disk()
+    codes = np.stack(list(table.values()), axis=1).astype(np.int16)
+    draw = np.random.default_rng(1)
+
+    def some(cells: slice) -> np.ndarray:
+        found = codes.ravel()[np.arange(cells.start, cells.stop) % codes.size]
+        return np.where(draw.random(len(found), dtype=np.float32) < missing, -1, found)
+
+    kept = disk.made(rows * codes.shape[1], np.int16, some).reshape(rows, -1)
+    return Evidence.of_codes(tuple(table), kept, disk=disk)
+
+
+def measure_disk(arguments: argparse.Namespace) -> dict[str, Any]:
+    """A million rows in a file, with missing values: an epoch, and the posterior of the root's hidden variable."""
+    net, told = hidden_tree_of(grid_tree(SIDE), arguments.sizes[0], LEVELS), {}
+    (root,) = (block.variable.name for block in net.blocks if isinstance(block, Source))
+    begun = time.perf_counter()
+    table = rows_on_disk(arguments.million, MISSING)
+    print(f"  {table.rows:,} rows written in {time.perf_counter() - begun:.1f} s", flush=True)
+    for precision in arguments.precisions:
+        options = {"device": arguments.device, "precision": precision}
+        first, epoch, _ = epoch_seconds(net, table, 3, **options)
+        begun = time.perf_counter()
+        found = net.propagate(table, keep=[root], parts=["marginal", "likelihood"], engine="torch", **options)
+        asked = time.perf_counter() - begun
+        assert np.isfinite(found.log_likelihood).all()
+        assert np.allclose(found.marginal(root).sum(axis=1), 1, atol=1e-3)
+        told[precision] = {
+            "rows": table.rows, "missing": MISSING, "first_epoch_s": first, "epoch_s": epoch, "posterior_s": asked,
+            "thousand_rows_a_second": table.rows / epoch / 1000,
+            "thousand_posteriors_a_second": table.rows / asked / 1000,
+        }  # fmt: skip
+        print(f"  {precision}: {told[precision]}", flush=True)
+    return told
+
+
 def measure_batches(arguments: argparse.Namespace) -> dict[str, Any]:
     """Mini-batch EM with the update after every thousand rows."""
     net, told = hidden_tree_of(grid_tree(SIDE), arguments.sizes[0], LEVELS), {}
@@ -314,7 +357,8 @@ def profile(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 TRIALS = (
-    "", "kernels.BYTES=8192", "kernels.WARPS=8", "engine.MOST_ROWS=4096", "engine.MOST_ROWS=16384",
+    "", "kernels.BYTES=8192", "kernels.BYTES=16384", "kernels.WARPS=8", "kernels.WARPS=2",
+    "engine.MOST_ROWS=4096", "engine.MOST_ROWS=16384",
     "kernels.TILE_FLOAT32=(256, 128, 32, 8, 5)", "kernels.TILE_FLOAT32=(128, 128, 32, 4, 4)",
     "kernels.TILE_FLOAT32=(256, 128, 64, 8, 3)", "kernels.TILE_FLOAT32=(128, 256, 32, 8, 4)",
     "kernels.TILE_BFLOAT16=(256, 128, 64, 8, 4)", "kernels.TILE_BFLOAT16=(128, 128, 64, 4, 4)",
@@ -388,8 +432,8 @@ def first_epoch(arguments: argparse.Namespace) -> dict[str, Any]:
 
 PARTS = {
     "parity": lambda arguments: check_parity(arguments.device), "first": first_epoch, "speed": measure,
-    "batches": measure_batches, "memory": measure_memory, "streaming": measure_streaming, "profile": profile,
-    "tune": tune,
+    "batches": measure_batches, "memory": measure_memory, "streaming": measure_streaming, "disk": measure_disk,
+    "profile": profile, "tune": tune,
 }  # fmt: skip
 
 
@@ -401,6 +445,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[128, 512, 1024])
     parser.add_argument("--precisions", nargs="+", default=["tf32", "bfloat16"])
     parser.add_argument("--rows", type=int, default=65536)
+    parser.add_argument("--million", type=int, default=2**20, help="rows in a file")
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--parts", nargs="+", default=[name for name in PARTS if name not in ("profile", "tune")])
     parser.add_argument("--set", nargs="*", default=[], help="constants of the engine: kernels.CELLS=4096")

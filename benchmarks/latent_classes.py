@@ -1,7 +1,7 @@
 """Latent class analysis: time of bootstraps, coverage of confidence intervals.
 
 python -m benchmarks.latent_classes            # all
-python -m benchmarks.latent_classes coverage   # one of: bootstrap, coverage, imputation, regression, more_classes
+python -m benchmarks.latent_classes coverage   # one of: bootstrap, coverage, ...; see PARTS
 """
 
 from __future__ import annotations
@@ -133,6 +133,38 @@ def regression(replications: int = 1000) -> None:
         print(f"coverage of 95 % intervals of coefficients, {steps} steps, {replications:,} replications: {told}")
 
 
+HOWS = {
+    "three steps, BCH": {"steps": 3},
+    "three steps, ML": {"steps": 3, "correction": "ml"},
+    "two steps": {"steps": 2},
+    "one step": {"steps": 1, "n_init": 1},
+}
+
+
+def outcomes(replications: int = 1000) -> None:
+    """How often 95 % intervals of the mean of a number, and of a share, in two classes hold the truth."""
+    real, rng = truth(2, 6), np.random.default_rng(7)
+    means, shares = np.array([1.0, 2.0]), np.array([0.3, 0.7])
+    held = {how: np.zeros((2, 2)) for how in HOWS}
+    for number in range(replications):
+        second = (rng.random(500) < real.prior[1]).astype(int)
+        table = {
+            name: (rng.random(500) < one[second, 1]).astype(int)
+            for name, one in zip(real.names, real.tables, strict=True)
+        }
+        y, word = rng.normal(means[second], 1.0), rng.random(500) < shares[second]
+        model = fgrn.LatentClassModel(2, smoothing=0.0, n_init=2, random_state=number).fit(table)
+        model.relabel(nearest_order(model._estimates(), real))
+        for how, options in HOWS.items():
+            for place, (outcome, wanted) in enumerate(((y, means), (word, shares))):
+                found = model.distal_outcome(outcome, **options)
+                held[how][place] += np.abs(found.means - wanted) <= 1.959964 * found.errors
+    for how, count in held.items():
+        number, word = count / replications
+        told = f"means {number[0]:.3f}, {number[1]:.3f}; shares {word[0]:.3f}, {word[1]:.3f}"
+        print(f"coverage of 95 % intervals of outcomes, {how}, {replications:,} replications: {told}")
+
+
 def more_classes(replicates: int = 20) -> None:
     """The bootstrap likelihood-ratio test of two against three classes beside that of StepMix, on one table."""
     table = drawn(truth(2, 6), 500, np.random.default_rng(6))
@@ -160,6 +192,7 @@ PARTS: dict[str, Callable[[], None]] = {
     "coverage": coverage,
     "imputation": imputation,
     "regression": regression,
+    "outcomes": outcomes,
     "more_classes": more_classes,
 }
 

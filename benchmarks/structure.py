@@ -1,8 +1,9 @@
-"""Structure search and pruned questions beside pyAgrum and pgmpy: `python -m benchmarks.structure [part ...]`.
+"""Structure search and pruned questions beside pyAgrum, pgmpy, bnlearn: `python -m benchmarks.structure [part ...]`.
 
-Parts: reached (the score of each program on samples of networks), columns (30 columns x 10,000 rows), wide (200 columns
-x 100,000 rows), questions (one variable of andes), shapes (random networks in the shape of barley and others, a tenth
-of their variables known). Times are CPU seconds of all threads, the least of a few runs.
+Parts: reached (the score of each program on samples of networks), bnlearn (scores, structures and times beside those of
+R's bnlearn; left out where R has it not), columns (30 columns x 10,000 rows), wide (200 columns x 100,000 rows),
+questions (one variable of andes), shapes (random networks in the shape of barley and others, a tenth of their variables
+known). Times are CPU seconds of all threads, the least of a few runs.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from math import log
 from typing import Any
 
@@ -17,6 +19,7 @@ import numpy as np
 
 import fgrn
 
+from . import bnlearn
 from .networks import FOLDER
 from .shapes import shaped
 
@@ -79,6 +82,55 @@ def reached() -> None:
         print(f"| {name} | {' | '.join(cells)} | {max(differences):.1e} |", flush=True)
 
 
+def beside_bnlearn() -> None:
+    """BIC on 5,000 rows and CPU seconds of the searches: ours and bnlearn's; and the largest difference of a score."""
+    if bnlearn.missing_part():
+        print(f"left out: {bnlearn.missing_part()}")
+        return
+    print(
+        f"| network | hill climbing | tabu | order | bnlearn {bnlearn.version()}, hc | bnlearn, tabu "
+        "| difference of scores |\n|---|---|---|---|---|---|---|"
+    )
+    tests = []
+    for name in ("child", "insurance", "alarm", "hailfinder"):
+        frame = sampled_words(name, 5_000)
+        cells = []
+        for method in ("hill_climbing", "tabu", "order"):
+            found = fgrn.search(frame, method=method)
+            took = cpu_seconds(partial(fgrn.search, frame, method=method))
+            cells.append(f"{found.search_record.score if found.search_record else 0:.2f} ({took:.3f} s)")
+        theirs = bnlearn.answer(frame, "score", found.arcs)
+        ours = {score: found.score(frame, score, equivalent_size=7.0) for score in ("bic", "aic", "bdeu", "k2")}
+        ours["loglik"] = ours["aic"] + found.free_parameters
+        difference = max(abs(theirs[score] - value) for score, value in ours.items())
+        for question in ("hc", "tabu"):
+            other = bnlearn.answer(frame, question, repeats=3)
+            same = fgrn.BayesianNetwork(found.variables, other["arcs"]).score(frame)
+            cells.append(f"{same:.2f} ({other['seconds']:.3f} s)")
+        print(f"| {name} | {' | '.join(cells)} | {difference:.1e} |", flush=True)
+        tests.append(f"| {name} | {tested(frame)} |")
+    print("\n| network | neighbours | only here | only in bnlearn | pc | bnlearn, pc.stable |")
+    print("|---|---|---|---|---|---|")
+    print("\n".join(tests))
+
+
+def tested(frame: Any) -> str:
+    """The neighbours that tests of independence find in a table, ours and bnlearn's, and CPU seconds."""
+    record = fgrn.search(frame, method="pc").search_record
+    assert record and record.independence
+    mine = {frozenset(pair) for pair in (*record.independence.graph.arcs, *record.independence.graph.edges)}
+    other = bnlearn.answer(frame, "pc", repeats=3)
+    theirs = {frozenset(pair) for pair in other["skeleton"]}
+    took = cpu_seconds(lambda: fgrn.search(frame, method="pc"))
+    return f"{len(mine)} | {len(mine - theirs)} | {len(theirs - mine)} | {took:.3f} s | {other['seconds']:.3f} s"
+
+
+def sampled_words(name: str, rows: int) -> Any:
+    """Rows drawn from a network, or those of bnlearn where there is no file of it."""
+    path = FOLDER / f"{name}.bif"
+    return words(fgrn.read(path).sample(rows, seed=1)) if path.exists() else bnlearn.own_data(name, rows)
+
+
 def columns() -> None:
     """Hill climbing by BIC in 30 columns of alarm x 10,000 rows."""
     table = fgrn.read(FOLDER / "alarm.bif").sample(10_000, seed=1)
@@ -94,6 +146,14 @@ def columns() -> None:
         other = cpu_seconds(lambda threads=threads: searched_by_pyagrum(frame, False, threads), 9)
         called = "one thread" if threads else "its default threads"
         print(f"  pyAgrum, {called}, to the arcs: {other:.3f} s, {other / ours:.1f} times as long")
+    if bnlearn.missing_part():
+        print(f"  left out: {bnlearn.missing_part()}")
+    else:
+        found_by_r = bnlearn.answer(frame, "hc", repeats=5)
+        theirs = found_by_r["seconds"]
+        same = fgrn.BayesianNetwork(found.variables, found_by_r["arcs"]).score(frame)
+        assert found.search_record.score >= same - 1e-6, "bnlearn reaches a higher score"
+        print(f"  bnlearn {bnlearn.version()}, to the arcs: {theirs:.3f} s, {theirs / ours:.1f} times as long")
     try:
         from pgmpy.estimators import BIC, HillClimbSearch
     except ImportError:
@@ -213,7 +273,14 @@ def one_shape(name: str) -> None:
     )
 
 
-PARTS = {"reached": reached, "columns": columns, "wide": wide, "questions": questions, "shapes": shapes}
+PARTS = {
+    "reached": reached,
+    "bnlearn": beside_bnlearn,
+    "columns": columns,
+    "wide": wide,
+    "questions": questions,
+    "shapes": shapes,
+}
 
 if __name__ == "__main__":
     for part in sys.argv[1:] or PARTS:

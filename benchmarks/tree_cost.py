@@ -9,8 +9,6 @@ values of columns are gathered, and like the square of S from the size on at whi
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,8 @@ from typing import Any
 import numpy as np
 
 import fgrn
+
+from .sets import measure
 
 RECORD = Path(__file__).with_name("tree_cost.json")
 """What was measured."""
@@ -27,14 +27,19 @@ POINTS = {"rows": (2000, 4000, 8000, 16000), "columns": (32, 64, 128, 256), "hid
 LEVELS, EPOCHS = 4, 6
 
 
-def epoch_seconds(rows: int, columns: int, hidden: int) -> float:
-    """CPU seconds of an epoch, the least of some."""
+def rows_of_tree(rows: int, columns: int) -> dict[str, np.ndarray]:
+    """Random columns of four levels, each like one before it six times of ten, so that there is a tree to find."""
     draw = np.random.default_rng(0)
     codes = draw.integers(0, LEVELS, (rows, columns))
-    for column in range(1, columns):  # each like one before it, so that there is a tree to find
+    for column in range(1, columns):
         alike = draw.random(rows) < 0.6
         codes[alike, column] = codes[alike, (column - 1) // 2]
-    table = {f"x{number}": codes[:, number] for number in range(columns)}
+    return {f"x{number}": codes[:, number] for number in range(columns)}
+
+
+def epoch_seconds(rows: int, columns: int, hidden: int) -> float:
+    """CPU seconds of an epoch, the least of some."""
+    table = rows_of_tree(rows, columns)
     net = fgrn.hidden_tree(table, hidden, states=dict.fromkeys(table, LEVELS))
     ticks: list[float] = []
     net.learn(
@@ -44,24 +49,31 @@ def epoch_seconds(rows: int, columns: int, hidden: int) -> float:
     return float(np.diff(ticks).min())
 
 
-def main() -> None:
-    """Measure, and record it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--record", action="store_true", help=f"write what was measured to {RECORD.name}")
-    given = parser.parse_args()
-    found: dict[str, Any] = {}
-    for what, points in POINTS.items():
-        seconds = [epoch_seconds(**{**BASE, what: point}) for point in points]
-        powers = np.diff(np.log(seconds)) / np.diff(np.log(points))
-        slope = float(np.polyfit(np.log(points), np.log(seconds), 1)[0])
-        found[what] = {
-            "points": list(points), "milliseconds": [round(1000 * one, 2) for one in seconds],
-            "power": round(slope, 2), "power_between": [round(float(one), 2) for one in powers],
-        }  # fmt: skip
-        print(what, found[what], flush=True)
-    if given.record:
-        RECORD.write_text(json.dumps({"base": BASE, **found}, indent=1) + "\n")
+def measured(what: str) -> dict[str, Any]:
+    """Measure epochs with other numbers of rows, columns or hidden states."""
+    points = POINTS[what]
+    seconds = [epoch_seconds(**{**BASE, what: point}) for point in points]
+    powers = np.diff(np.log(seconds)) / np.diff(np.log(points))
+    slope = float(np.polyfit(np.log(points), np.log(seconds), 1)[0])
+    return {
+        "points": list(points), "milliseconds": [round(1000 * one, 2) for one in seconds],
+        "power": round(slope, 2), "power_between": [round(float(one), 2) for one in powers],
+    }  # fmt: skip
+
+
+def tables(found: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """What was measured as tables in Markdown, one below the other."""
+    out = []
+    for what, one in found.items():
+        power = f"power {one['power']:.2f}"
+        if what == "hidden":
+            power = f"power from {one['points'][-2]} on {one['power_between'][-1]:.2f}"
+        name = "states" if what == "hidden" else what
+        lines = [[name, *(f"{point:,}" for point in one["points"]), power]]
+        lines += [["---"] * len(lines[0]), ["", *(f"{value:,.0f}" for value in one["milliseconds"]), ""]]
+        out.append("\n".join(f"| {' | '.join(cells)} |".replace("|  |", "| |") for cells in lines))
+    return {"cost": "\n\n".join(out)}
 
 
 if __name__ == "__main__":
-    main()
+    measure(__doc__, POINTS, measured, RECORD, tables)

@@ -209,6 +209,8 @@ ESTIMATORS = [
     fgrn.DiscreteICA((2, 2), n_epochs=5, random_state=0),
     fgrn.LatentImputer(2, n_epochs=5, random_state=0),
     fgrn.HiddenTreeModel(2, n_trees=2, n_epochs=5, random_state=0),
+    fgrn.HiddenTreeModel(2, n_trees=3, share_tables=True, validation=None, n_epochs=2, random_state=0),
+    fgrn.LatentClassifier(2, structure="tree", refine=False, n_epochs=6, random_state=0),
 ]
 
 
@@ -231,6 +233,7 @@ def test_estimators_go_on(estimator: Any, tmp_path: Path) -> None:
     assert_same(again.network_, plain.network_)
     assert_same_history(again.history_, plain.history_)
     assert getattr(again, "n_hidden_", None) == getattr(plain, "n_hidden_", None)
+    assert getattr(again, "mixture_", None) == getattr(plain, "mixture_", None)
     again.save(tmp_path / "model.fgrn")
     assert fgrn.load(tmp_path / "model.fgrn").checkpoint is None
 

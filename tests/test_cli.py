@@ -84,6 +84,40 @@ def test_help_imports_nothing_heavy() -> None:
     assert not loaded & {"numba", "sklearn", "pyarrow", "matplotlib", "rich", "pandas"}
 
 
+def test_commands_do_not_import_what_they_do_not_use(people: Path, model: Path) -> None:
+    code = """
+import sys
+from fgrn.__main__ import entry
+assert not {"numpy", "click"} & set(sys.modules)  # Ctrl-C in these imports is for the command to handle
+try:
+    entry()
+except SystemExit as end:
+    assert end.code == 0
+print(*sys.modules)
+import scipy, sklearn.utils.fixes
+assert scipy.stats.norm.sf(0.0) == 0.5
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, "predict", str(model), str(people)], capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert "sklearn" in loaded
+    assert not loaded & {"pandas", "scipy.stats", "scipy.optimize", "numba", "matplotlib"}
+
+
+def test_an_interruption_while_modules_are_imported_is_told(monkeypatch: Any, capsys: Any) -> None:
+    from fgrn.__main__ import entry
+
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    monkeypatch.setattr("fgrn.cli.main", interrupted)
+    with pytest.raises(SystemExit) as end:
+        entry()
+    assert (end.value.code, capsys.readouterr().err) == (130, "interrupted\n")
+
+
 def test_a_file_that_is_not_there_is_told_before_estimators_are_imported() -> None:
     code = "import sys; from fgrn.cli import main; main(['fit', 'nope.csv', '-o', 'm.fgrn']); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -141,8 +175,9 @@ def test_clusters_and_how_many(people: Path, tmp_path: Path, capsys: Any) -> Non
     said(capsys, "fit", people, "-o", path, "--hidden", "2")
     out = said(capsys, "predict", path, people, "--no-keep")
     assert out.splitlines()[0] == '"predicted cluster","P(cluster = 0)","P(cluster = 1)"'
-    for kind, hidden in (("naive-bayes", []), ("deep", ["--hidden", "2,3"]), ("tan", ["--hidden", "1"])):
-        said(capsys, "fit", people, "--target", "buys", "--model", kind, *hidden, "-o", path)
+    for kind, hidden in {"naive-bayes": "", "deep": "2,3", "tan": "1", "tree": "2"}.items():
+        states = ["--hidden", hidden] if hidden else []
+        said(capsys, "fit", people, "--target", "buys", "--model", kind, *states, "-o", path)
         said(capsys, "predict", path, people)
     said(capsys, "fit", people, "--model", "ica", "--hidden", "2,2", "-o", path)
     assert "no classes" in said(capsys, "predict", path, people, status=1)
@@ -198,7 +233,8 @@ def test_pipes(people: Path, model: Path, monkeypatch: pytest.MonkeyPatch, capsy
         (["fit", "DATA", "--target", "buys", "--hidden", "0", "-o", "m.fgrn"], 2, ["--hidden", "'0'"]),
         (["fit", "DATA", "--target", "buys", "--hidden", "4,8", "-o", "m.fgrn"], 2, ["--model deep"]),
         (["fit", "DATA", "--model", "ica", "--hidden", "auto", "-o", "m.fgrn"], 2, ["4,8"]),
-        (["fit", "DATA", "--model", "tree", "--target", "buys", "-o", "m.fgrn"], 2, ["takes no --target"]),
+        (["fit", "DATA", "--model", "ica", "--target", "buys", "-o", "m.fgrn"], 2, ["takes no --target"]),
+        (["fit", "DATA", "--model", "tree", "--target", "buys", "--starts", "3", "-o", "m.fgrn"], 2, ["one start;"]),
         (["fit", "DATA", "--model", "tree", "--starts", "3", "-o", "m.fgrn"], 2, ["leave out --starts"]),
         (["fit", "DATA", "--model", "tree", "--cycles", "3", "-o", "m.fgrn"], 2, ["leave out --cycles"]),
         (

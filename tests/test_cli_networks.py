@@ -440,6 +440,23 @@ def test_search_says_what_is_wrong(
 # Questions beyond posteriors
 
 
+def test_query_tells_which_numbers_matter_most(network: Path, tmp_path: Path, capsys: Any) -> None:
+    picture = tmp_path / "tornado.svg"
+    asking = ["query", str(network), "--sensitivity", "lung=yes"]
+    assert main([*asking, "--given", "dysp=yes", "--picture", str(picture)]) == 0
+    told = capsys.readouterr().out
+    assert "each number 10% smaller and larger" in told
+    assert picture.read_text().startswith("<?xml")
+    assert main([*asking, "--spread", "0.5", "--json"]) == 0
+    numbers = json.loads(capsys.readouterr().out)["numbers"]
+    found = chest().sensitivities(("lung", "yes"), spread=0.5)
+    assert [one["smaller"] for one in numbers] == [pytest.approx(one.low, abs=1e-6) for one in found]
+    assert main(["query", str(network), "--spread", "0.5"]) == 2
+    assert "goes with --sensitivity" in capsys.readouterr().err
+    assert main(["query", str(network), "--sensitivity", "lung=maybe"]) == 1
+    assert "--sensitivity lung=maybe" in capsys.readouterr().err
+
+
 def test_query_has_map_interventions_and_values_of_asking(network: Path, capsys: Any) -> None:
     model = chest()
     told = asked(capsys, network, "--given", "dysp=yes", "--map", "lung,smoke")

@@ -28,6 +28,7 @@ ESTIMATORS = [
     fgrn.DiscreteICA(n_hidden=(2, 2), n_init=1, **QUICK),
     fgrn.LatentImputer(n_hidden=3, n_init=1, **QUICK),
     fgrn.HiddenTreeModel(n_hidden=2, n_trees=2, **QUICK),
+    fgrn.LatentClassifier(n_hidden=2, structure="tree", refine=False, **QUICK),
 ]
 
 

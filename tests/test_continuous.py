@@ -20,7 +20,8 @@ from fgrn import Network, Source, Variable
 from fgrn.cli import main
 from fgrn.flow.gaussian_leaves import GaussianLeaves, Moments
 from fgrn.queries.forecasts import Forecast
-from fgrn.statistics.latent_profiles import LatentProfiles, _free_directions, _Places, _sums
+from fgrn.statistics.bootstrap import drawn_from_model
+from fgrn.statistics.fisher_information import information
 
 NAMES = ("a", "b", "c")
 
@@ -177,6 +178,12 @@ def test_a_model_file_has_means_and_variances(model: Any, table: pd.DataFrame, t
     assert again.network_ == model.network_
     assert (again.score_samples(table) == model.score_samples(table)).all()
     assert again.continuous_ == NAMES
+    assert str(again.report()) == str(model.report())
+    order = [2, 0, 1]
+    moved = again.relabel(order).report()
+    assert [one.error for one in moved.errors.of("mean", "a")] == [
+        model.report().errors.of("mean", "a")[k].error for k in order
+    ]
     copy = pickle.loads(pickle.dumps(model))
     assert (copy.variances_ == model.variances_).all()
 
@@ -281,34 +288,25 @@ def test_what_needs_levels_is_refused_in_words(model: Any, table: pd.DataFrame, 
 # Standard errors
 
 
-def moved(model: LatentProfiles, places: _Places, away: np.ndarray) -> LatentProfiles:
-    """The model with its parameters moved: logits, means, logarithms of variances."""
-    prior = model.items.prior * np.exp(away[: places.classes])
-    tables = [table * np.exp(away[places.item(number)]) for number, table in enumerate(model.items.tables)]
-    means, logs = places.numbers()
-    moments = Moments(model.moments.means + away[means], model.moments.variances * np.exp(away[logs]))
-    items = replace(
-        model.items, prior=prior / prior.sum(), tables=tuple(one / one.sum(axis=1, keepdims=True) for one in tables)
-    )
-    return replace(model, items=items, moments=moments)
-
-
 @pytest.mark.parametrize("covariance", ["diagonal", "spherical", "tied"])
 def test_the_information_is_minus_the_second_derivatives(covariance: str, table: pd.DataFrame) -> None:
     units = table.assign(b=table["b"] * 100, c=table["c"] / 100)
     model = fgrn.LatentClassModel(2, continuous=NAMES, covariance=covariance, n_init=1, random_state=0).fit(units)
-    profiles, rows = model._profiles(), model._profile_rows(None, None)
-    places = _Places(2, profiles.items.sizes, 3)
-    sums = _sums(profiles, rows, places)
-    basis, _ = _free_directions(profiles, sums, places)
-    exact = basis.T @ sums.information @ basis
+    classes, rows = model._analysed(None, None)
+    known = information(classes, rows)
+    exact = known.information
 
     def objective(away: np.ndarray) -> float:
-        other = moved(profiles, places, basis @ away)
-        smoothing = other.items.smoothing * sum(np.log(one).sum() for one in other.items.tables)
+        every = away[known.parameter]  # of each free logit of the prior and the tables, and each free mean and variance
+        cells = known.cells.moved(every[: len(known.cells.free)])
+        other = replace(classes.with_cells(cells[2:].reshape(2, -1)), prior=cells[:2])
+        step = np.zeros(len(known.moments.boundary))
+        step[known.moments.free] = every[len(known.cells.free) :]
+        other = replace(other, numbers=classes.numbers.moved(step))
+        smoothing = other.smoothing * np.log(other.cells).sum()
         return float((rows.weights * other.posterior(rows)[1]).sum() + smoothing)
 
-    free, step = basis.shape[1], 2e-3
+    free, step = len(exact), 2e-3
     scale = step / np.sqrt(np.diag(exact) / len(table))  # of each parameter, by how sharp the likelihood is in it
     for i in range(free):
         j = (i + 3) % free
@@ -346,8 +344,6 @@ def test_memberships_of_numbers_are_regressed_and_have_outcomes(model: Any, tabl
     regression = model.membership_regression({"r": np.arange(len(table)) % 5})
     assert regression.rows == len(table)
     assert np.isfinite(regression.coefficients).all()
-    with pytest.raises(fgrn.FgrnError, match="continuous columns"):
-        model.membership_regression({"r": table["region"]}, steps=1)
     weight = (np.arange(len(table)) % 2).astype(float)
     half = fgrn.LatentClassModel(2, continuous=NAMES, n_init=1, n_epochs=9, tol=0, random_state=0)
     half.fit(table, sample_weight=weight)
@@ -365,6 +361,134 @@ def test_a_report_tells_of_variances_at_their_limit() -> None:
     fixed = [one for one in report.errors.of("variance") if one.boundary]
     assert len(fixed) == 1
     assert fixed[0].error == 0
+
+
+# Analyses of latent profiles
+
+
+@pytest.fixture(scope="module")
+def replicates(model: Any) -> Any:
+    return model.bootstrap(n_bootstrap=40, n_init=1)
+
+
+def test_a_bootstrap_has_the_errors_of_the_information(model: Any, replicates: Any) -> None:
+    frame, exact = replicates.to_frame(), model.standard_errors().to_frame()
+    assert (frame[["item", "what", "class", "level"]] == exact[["item", "what", "class", "level"]]).all().all()
+    np.testing.assert_allclose(frame["estimate"], exact["estimate"], rtol=1e-12)
+    inner = (exact["what"] == "mean").to_numpy()
+    ratio = (frame["standard_error"] / exact["standard_error"])[inner]
+    assert 0.8 < ratio.mean() < 1.25
+    assert (replicates.low <= replicates.high).all()
+    assert "mean" in str(replicates)
+
+
+def test_rows_drawn_from_the_model_have_its_moments_and_its_missing_values(model: Any) -> None:
+    classes, rows = model._analysed(None, None)
+    drawn = drawn_from_model(classes, rows, np.random.default_rng(0))
+    assert (np.isnan(drawn.numbers) == np.isnan(rows.numbers)).all()
+    expected = classes.prior @ classes.numbers.means
+    spread = np.sqrt(classes.prior @ (classes.numbers.variances + (classes.numbers.means - expected) ** 2))
+    np.testing.assert_array_less(
+        np.abs(np.nanmean(drawn.numbers, axis=0) - expected), 5 * spread / np.sqrt(len(rows.codes))
+    )
+
+
+def test_tests_of_one_class_more_with_numbers(table: pd.DataFrame) -> None:
+    small = table.iloc[:150]
+    one = fgrn.LatentClassModel(1, continuous=NAMES, random_state=0, n_init=1).fit(small)
+    found = one.bootstrap_lrt(n_bootstrap=19, n_init=1)
+    two = fgrn.LatentClassModel(2, continuous=NAMES, random_state=0, n_init=4, tol=1e-10).fit(small)
+    values = [float(m.score_samples(small).sum()) for m in (one, two)]
+    assert found.ratio == pytest.approx(2 * (values[1] - values[0]), rel=1e-3)
+    assert found.p == pytest.approx(0.05)
+    quick = one.vuong_lrt()
+    assert quick.ratio == pytest.approx(found.ratio, rel=1e-3)
+    assert quick.p < 0.05
+
+
+def test_drawn_tables_keep_what_is_known_and_draw_numbers(model: Any, table: pd.DataFrame) -> None:
+    done = model.draws(table, 3)
+    gone = table["b"].isna().to_numpy()
+    for one in done:
+        assert not one.isna().any().any()
+        assert (one["b"][~gone] == table["b"][~gone]).all()
+    assert (done[0]["b"][gone] != done[1]["b"][gone]).all()
+    spread = np.std([one["b"][gone] for one in done], axis=0).mean()
+    assert spread == pytest.approx(np.sqrt(model.variances_[:, 1]).mean(), rel=0.5)
+
+
+def test_errors_of_a_survey_with_numbers(model: Any, table: pd.DataFrame) -> None:
+    twice = pd.concat([table, table], ignore_index=True)
+    number = np.tile(np.arange(len(table)), 2)
+    robust = model.standard_errors(table, kind="robust").of("mean")
+    clustered = model.standard_errors(twice, clusters=number).of("mean")
+    for one, other in zip(robust, clustered, strict=True):  # two equal rows of a cluster say no more than one
+        assert other.error == pytest.approx(one.error * np.sqrt(len(table) / (len(table) - 1)), rel=1e-6)
+    weights = np.full(len(table), 7.0)
+    sampling = model.standard_errors(table, weights, weights="sampling").of("variance")
+    plain = model.standard_errors(table, kind="robust").of("variance")
+    np.testing.assert_allclose([one.error for one in sampling], [one.error for one in plain], rtol=0.02)
+
+
+def test_two_solutions_with_numbers_are_compared(model: Any, table: pd.DataFrame) -> None:
+    other = fgrn.LatentClassModel(2, continuous=NAMES, n_init=1, n_epochs=20, tol=0, random_state=0).fit(table)
+    found = model.agreement(other)
+    pairs = pd.crosstab(model.predict(table), other.predict(table)).to_numpy()
+    np.testing.assert_array_equal(found.table[found.table.sum(axis=1) > 0], pairs)
+    with pytest.raises(fgrn.FgrnError, match="same columns"):
+        model.agreement(fgrn.LatentClassModel(2, n_epochs=2, tol=0, random_state=0).fit(table))
+
+
+def test_groups_may_differ_in_means() -> None:
+    rng = np.random.default_rng(2)
+    number, group = rng.integers(0, 2, 400), rng.integers(0, 2, 400)
+    table = pd.DataFrame({"a": 4 * number + rng.normal(size=400), "b": 3 * number + group + rng.normal(size=400)})
+    table["q"] = (rng.random(400) < 0.2 + 0.6 * number).astype(int)
+    table.loc[rng.random(400) < 0.1, "a"] = np.nan
+    model = fgrn.LatentClassModel(2, continuous=["a", "b"], n_init=2, random_state=0).fit(table)
+    found = model.compare_groups(group, n_init=1)
+    assert found.test("b").p < 1e-6
+    assert found.test("a").p > 0.01
+    assert found.test("q").p > 0.01
+    assert [found.test(name).df for name in ("a", "b", "q", "measurement")] == [4, 4, 2, 10]
+    frame = found.frames["items"]
+    means = frame[(frame["item"] == "b") & (frame["level"] == "mean")]
+    apart = means[means["group"] == "1"]["free"].to_numpy() - means[means["group"] == "0"]["free"].to_numpy()
+    np.testing.assert_allclose(apart, 1, atol=0.6)
+    # where all is free, groups are models of their own
+    settings: dict[str, Any] = {"continuous": ["a", "b"], "n_init": 3, "random_state": 0, "tol": 1e-10}
+    alone = [fgrn.LatentClassModel(2, **settings).fit(table[group == g]) for g in range(2)]
+    total = sum(m.score_samples(table[group == g]).sum() for g, m in enumerate(alone))
+    assert found.models[2].log_likelihood == pytest.approx(total, abs=0.01)
+
+
+@pytest.mark.parametrize("covariance", ["diagonal", "tied"])
+def test_covariates_of_profiles_in_one_step_and_two(covariance: str) -> None:
+    rng = np.random.default_rng(5)
+    z = rng.normal(size=500)
+    number = (rng.random(500) < 1 / (1 + np.exp(-(0.3 + z)))).astype(int)
+    table = pd.DataFrame({"a": 3 * number + rng.normal(size=500), "b": 2 * number + rng.normal(size=500)})
+    table.loc[rng.random(500) < 0.1, "a"] = np.nan
+    table["q"] = (rng.random(500) < 0.2 + 0.5 * number).astype(int)
+    model = fgrn.LatentClassModel(2, continuous=["a", "b"], covariance=covariance, random_state=0).fit(table)
+    model.relabel([int(k) for k in np.argsort(model.means_[:, 0])])
+    one, two = (model.membership_regression({"z": z}, steps=steps) for steps in (1, 2))
+    for found in (one, two):
+        np.testing.assert_allclose(found.coefficients[1], [0.3, 1.0], atol=4 * found.errors[1].max())
+        np.testing.assert_allclose(found.errors, one.errors, rtol=0.1)
+    again = one.profiles.of("mean", "a")
+    np.testing.assert_allclose([e.value for e in again], [0, 3], atol=0.3)
+    joint = np.log(one.predict_proba({"z": z}))
+    for k in range(2):
+        for name in ("a", "b"):
+            mean, variance = (one.profiles.of(what, name)[k].value for what in ("mean", "variance"))
+            dense = norm.logpdf(table[name], mean, np.sqrt(variance))
+            joint[:, k] += np.where(np.isnan(dense), 0.0, dense)
+        shares = {e.level: e.value for e in one.profiles.of("probability", "q") if e.number == k}
+        joint[:, k] += np.log(table["q"].map(shares))
+    assert one.log_likelihood == pytest.approx(logsumexp(joint, axis=1).sum(), abs=1e-6)
+    assert one.log_likelihood >= two.log_likelihood - 1e-6
+    assert one.n_parameters == 2 + 2 + {"diagonal": 8, "tied": 6}[covariance]
 
 
 # Sequences
@@ -508,12 +632,30 @@ def test_the_command_shows_continuous_columns_and_words_what_it_cannot(tmp_path:
     assert f"\n  {line}\n\n" in capsys.readouterr().out
     assert main(["prototypes", model, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["1"]["a"] == {"mean": mean, "sd": spread}
-    assert main(["report", model]) == 1
-    told = capsys.readouterr().err
-    assert "does not hold its report, as with continuous columns ('a')" in told
-    assert "fgrn report MODEL DATA" in told
+    assert main(["report", model]) == 0
+    told = capsys.readouterr().out
     assert main(["report", model, rows]) == 0
-    assert main(["complete", model, rows, "--draws", "2"]) == 1
-    assert "put the numbers into bins with `fgrn fit` without --continuous." in capsys.readouterr().err
+    assert capsys.readouterr().out == told
+    assert main(["complete", model, rows, "--draws", "2", "-o", str(tmp_path / "drawn.csv")]) == 0
+    drawn = pd.read_csv(tmp_path / "drawn.csv")
+    assert len(drawn) == 120
+    assert not drawn.isna().any().any()
     assert main(["fit", rows, *options, "--stream"]) == 1
     assert "put the numbers into bins without --continuous." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
+def test_a_distribution_on_the_hidden_variable_is_in_the_likelihood_of_numbers(engine: str) -> None:
+    rng = np.random.default_rng(0)
+    state = rng.integers(0, 2, 200)
+    y, known = rng.normal(2.0 * state, 1.0), np.where(state[:, None] == np.arange(2), 0.8, 0.2)
+    leaves = GaussianLeaves.of("S", 2, ("y",), "diagonal", y[:, None], np.ones(200), ((0.0,), (1.0,)))
+    net = fgrn.lvm({}, 2, prior=[0.5, 0.5], learn_prior=False, leaves=leaves)
+    history = net.learn({"S": known, "y": y}, epochs=30, engine=engine)
+    means, variances = (part[:, 0] for part in net.moments)
+    dense = np.exp(-0.5 * (y[:, None] - means) ** 2 / variances) / np.sqrt(2 * np.pi * variances)
+    wanted = float(np.log((0.5 * known * dense).sum(axis=1)).sum())
+    assert history.log_likelihood[-1] == pytest.approx(wanted, rel=1e-4)
+    assert np.all(np.diff(history.log_likelihood) > -1e-9)
+    found = net.propagate({"S": known, "y": y}, engine=engine)
+    assert float(found.log_likelihood.sum()) == pytest.approx(wanted)

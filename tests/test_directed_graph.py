@@ -11,6 +11,7 @@ from test_structure_search import structures
 
 import fgrn
 from fgrn import BayesianNetwork, FgrnError, UnknownNameError
+from fgrn.bayes.directed_graph import EquivalenceClass, PartlyDirected
 
 
 def network_of(parents: dict[str, tuple[str, ...]]) -> BayesianNetwork:
@@ -75,6 +76,36 @@ def test_equivalence_classes_are_those_of_equal_independences() -> None:
             assert found.arcs == arcs
             assert {frozenset(edge) for edge in found.edges} == skeleton - {frozenset(arc) for arc in arcs}
             assert net.structural_hamming_distance(group[0]) == 0
+
+
+def graph_of(names: tuple[str, ...], found: EquivalenceClass) -> PartlyDirected:
+    graph = PartlyDirected.of(names, [*found.arcs, *found.edges])
+    for parent, child in found.arcs:
+        graph.into[child].add(parent)
+    return graph
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_extension_is_a_structure_of_the_class(seed: int) -> None:
+    net = random_structure(seed)
+    parents = graph_of(net.names, net.cpdag()).extension()
+    assert parents is not None
+    extended = network_of({name: tuple(some) for name, some in parents.items()})
+    assert extended.cpdag() == net.cpdag()
+
+
+def test_a_circle_of_four_has_no_extension_without_a_new_collider() -> None:
+    circle = [("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")]
+    assert PartlyDirected.of("abcd", circle).extension() is None
+    assert PartlyDirected.of("abcd", [*circle, ("a", "c")]).extension() is not None
+
+
+def test_known_directions_imply_others() -> None:
+    graph = PartlyDirected.of("abcd", [("a", "b"), ("a", "c"), ("a", "d"), ("c", "d"), ("d", "b")])
+    graph.into["d"].add("c")
+    graph.into["b"].add("d")
+    graph.direct_what_follows()  # b -> a would need c -> a, so that no circle is closed: a collider of b and c
+    assert graph.equivalence_class() == ({("c", "d"), ("d", "b"), ("a", "b")}, {("a", "c"), ("a", "d")})
 
 
 def test_the_hamming_distance_counts_pairs() -> None:

@@ -216,6 +216,15 @@ def test_hidden_variables_may_have_another_name() -> None:
 # The estimator
 
 
+def test_columns_may_have_arrows_in_their_names() -> None:
+    rows = {name.replace("b", "a->b"): values for name, values in tree_rows(100).items()}
+    model = fgrn.HiddenTreeModel(2, n_trees=1, n_epochs=1, random_state=0).fit(rows)
+    assert {frozenset(arc) for arc in model.arcs_} == set(map(frozenset, fgrn.chow_liu(rows, epochs=1).arcs))
+    classes = ["xyz".index(value) > 0 for value in rows["a"]]
+    trees = fgrn.LatentClassifier(2, structure="tree", n_epochs=2, random_state=0).fit(rows, classes)
+    assert trees.score(rows, classes) > 0.9
+
+
 def test_smoothing_by_cells_is_added_to_the_counts() -> None:
     rows = {"a": [0, 0, 1], "b": [1, 1, 1]}
     net = fgrn.naive_bayes({"a": 2, "b": 2}, "a", tables={"b": [[0.5, 0.5], [0.5, 0.5]]})

@@ -60,6 +60,7 @@ def bayesian() -> fgrn.BayesianNetwork:
 MODELS: dict[str, Callable[[], Any]] = {
     "LatentClassifier": lambda: estimator(fgrn.LatentClassifier("auto", max_hidden=2, n_init=2, **SETTINGS), True),
     "tan": lambda: estimator(fgrn.LatentClassifier(1, structure="tan", refine=False, **SETTINGS), True),
+    "tree": lambda: estimator(fgrn.LatentClassifier(2, structure="tree", refine=False, **SETTINGS), True),
     "LatentClassModel": lambda: estimator(fgrn.LatentClassModel("auto", max_hidden=2, n_init=1, **SETTINGS)),
     "NaiveBayesClassifier": lambda: estimator(fgrn.NaiveBayesClassifier(**SETTINGS), True),
     "DeepLatentClassifier": lambda: estimator(fgrn.DeepLatentClassifier((2, 2), n_init=1, **SETTINGS), True),

@@ -30,6 +30,7 @@ ESTIMATORS = [
     fgrn.DeepLatentClassifier(n_hidden=(2, 2), n_init=2, **QUICK),
     fgrn.DiscreteICA(n_hidden=(2, 2), n_init=2, **QUICK),
     fgrn.LatentImputer(n_hidden=3, n_init=2, **QUICK),
+    fgrn.LatentClassifier(n_hidden=2, structure="tree", refine=False, **QUICK),
     fgrn.HiddenTreeModel(2, n_trees=2, batch_size=None, validation=None, n_epochs=8, random_state=0),
 ]
 

@@ -403,7 +403,7 @@ def test_drawn_rows_have_the_missing_values_of_the_table(model: fgrn.LatentClass
     many = Patterns(np.full((1, 5), 0), np.array([1e6]), np.array([1e6]), 10**6)
     counts = drawn_from_model(classes, many, np.random.default_rng(0))
     shares = counts.weights / 1e6
-    np.testing.assert_allclose(np.exp(classes.posterior(counts.codes)[1]), shares, atol=2e-3)
+    np.testing.assert_allclose(np.exp(classes.posterior(counts)[1]), shares, atol=2e-3)
 
 
 def test_the_bootstrap_test_finds_the_number_of_classes() -> None:

@@ -262,6 +262,35 @@ def test_sensitivity_is_the_posterior_of_the_changed_network(seed: int) -> None:
         net.sensitivity((target, label), (child, net.variable(child).labels[0], {"nobody": 1}))
 
 
+@pytest.mark.parametrize("seed", SEEDS[:4])
+def test_sensitivities_are_those_of_each_number_alone(seed: int) -> None:
+    net = bayesian_network(seed, zeros=False)
+    target, last = net.names[seed % len(net.names)], net.names[-1]
+    label = net.variable(target).labels[0]
+    row = {last: net.variable(last).labels[0]} if last != target else {}
+    found = net.sensitivities((target, label), row, spread=0.3)
+    assert found.probability == pytest.approx(float(net.posterior(row, target)[0, 0]), rel=1e-12)
+    assert [one.change for one in found] == sorted((one.change for one in found), reverse=True)
+    told = {(one.variable, one.state, *one.parents.items()): one for one in found}
+    for name in net.names:
+        shape = [net.variable(one).cardinality for one in (*net.parents(name), name)]
+        for cell in np.ndindex(*shape):
+            labels = [net.variable(one).labels[code] for one, code in zip(net.parents(name), cell, strict=False)]
+            above = dict(zip(net.parents(name), labels, strict=True))
+            if shape[-1] < 2:
+                continue
+            state = net.variable(name).labels[cell[-1]]
+            alone = net.sensitivity((target, label), (name, state, above), row)
+            x = alone.parameter
+            ends = alone(0.7 * x), alone(min(1.0, 1.3 * x))
+            one = told.get((name, state, *above.items()))
+            expected = (one.low, one.high) if one else (found.probability,) * 2
+            assert ends == pytest.approx(expected, abs=1e-9)
+    assert "each number 30% smaller and larger" in repr(found)
+    with pytest.raises(FgrnError, match="at most 1"):
+        net.sensitivities((target, label), row, spread=2.0)
+
+
 def test_sensitivity_of_evidence_of_tiny_probability() -> None:
     names = [f"e{number}" for number in range(200)]
     tables = {"h": [[0.5, 0.5]], **{name: [[0.01, 0.99], [0.01, 0.99]] for name in names}}

@@ -780,6 +780,7 @@ PICTURES: list[Callable[..., Figure]] = [
     lambda **options: plots.confusion([0, 1], [0, 1], **options),
     lambda **options: plots.missingness(TABLE, **options),
     lambda **options: plots.residuals(RESIDUALS, **options),
+    lambda **options: plots.tornado(chest().sensitivities(("lung", "yes"), {"xray": "yes"}), **options),
 ]
 
 

@@ -15,7 +15,9 @@ from random_models import bayesian_network
 import fgrn
 from fgrn import BayesianNetwork, FgrnWarning, LearningError, UnknownNameError, Variable
 from fgrn.bayes import scores
+from fgrn.bayes.independence_search import IndependenceTests, _Skeleton, structure_by_tests
 from fgrn.bayes.scores import SCORES, FamilyScores
+from fgrn.bayes.structure_search import SEARCHES, SearchSettings
 from fgrn.engines import family_table
 
 DECOMPOSABLE = SCORES[:4]
@@ -180,7 +182,7 @@ def keeps_rules(parents: dict[str, tuple[str, ...]]) -> bool:
     return "c3" in parents["c0"] and "c1" not in parents["c2"] and not late and max(map(len, parents.values())) <= 2
 
 
-@pytest.mark.parametrize("method", ["hill_climbing", "tabu", "exact"])
+@pytest.mark.parametrize("method", SEARCHES)
 def test_rules_are_kept(method: str) -> None:
     table = rows_of(7, 150)
     best = max(
@@ -219,6 +221,34 @@ def test_the_path_of_moves_leads_to_the_network(method: str) -> None:
     assert best[1] == set(found.arcs)
     assert record.score == pytest.approx(best[0], rel=1e-12)
     assert np.isfinite(found.propagate(table).log_likelihood).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_tabu_and_order_search_reach_at_least_the_score_of_hill_climbing(seed: int) -> None:
+    table = rows_of(30 + seed, 200, 8)
+    climbed, tabu, order, best = (
+        fgrn.search(table, "bdeu", method).search_record for method in ("hill_climbing", "tabu", "order", "exact")
+    )
+    assert climbed is not None
+    assert tabu is not None
+    assert order is not None
+    assert best is not None
+    for record in (tabu, order):
+        assert climbed.score - 1e-9 <= record.score <= best.score + 1e-9
+
+
+def test_an_order_search_finds_what_hill_climbing_misses() -> None:
+    for seed in range(20):
+        table = rows_of(seed, 300, 8)
+        climbed, order, again = (
+            fgrn.search(table, method=method, restarts=2 if method == "order" else 0, threads=threads)
+            for method, threads in (("hill_climbing", None), ("order", 1), ("order", 2))
+        )
+        assert order == again
+        if order.score(table) > climbed.score(table) + 0.1:
+            break
+    else:
+        pytest.fail("the order search found nothing better in 20 tables")
 
 
 def test_a_structure_is_found_again_in_its_sample() -> None:
@@ -330,6 +360,89 @@ def test_hidden_variables_have_a_place_in_the_start() -> None:
         fgrn.search(table, hidden={"h": 2, "g": 2}, start={"a": ["h"]}, required=[("h", "b")])
 
 
+# Tests of independence
+
+
+def independence_tests(table: Any, alpha: float = 0.05) -> tuple[tuple[str, ...], IndependenceTests]:
+    rows, plan = SearchSettings(method="pc").prepared(table)
+    return rows.names, IndependenceTests.of(FamilyScores.of(rows.evidence, rows.sizes, plan.rule).table, alpha)
+
+
+def test_tests_of_independence_are_those_of_pyagrum() -> None:
+    gum = pytest.importorskip("pyagrum")
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({name: column.astype(str) for name, column in rows_of(5, 200).items()})
+    frame["c4"] = np.random.default_rng(0).integers(0, 3, 200).astype(str)
+    learner = gum.BNLearner(frame)
+    learner.useNoPrior()
+    names, tests = independence_tests(frame)
+    for one, other, given in (("c0", "c1", []), ("c4", "c1", ["c2"]), ("c4", "c0", ["c3", "c1"])):
+        places = [names.index(name) for name in (one, other, *given)]
+        statistics, degrees = tests.statistics(places[0], np.array(places[1:2]), tuple(places[2:]))
+        statistic, value = learner.G2(one, other, given)
+        assert statistics[0] == pytest.approx(statistic, rel=1e-9)
+        if len(given) < 2:  # with joint states that no row has it takes off degrees of freedom; bnlearn does not
+            assert tests.p_values(statistics, degrees)[0] == pytest.approx(value, rel=1e-9, abs=1e-9)
+
+
+def test_independence_finds_the_equivalence_class_in_a_sample() -> None:
+    net = bayesian_chain()
+    table = net.sample(4000, seed=1)
+    found = fgrn.search(table, method="pc", alpha=0.01)
+    record = found.search_record
+    assert record is not None
+    tests = record.independence
+    assert tests is not None
+    assert tests.graph == net.cpdag() == found.cpdag()
+    assert tests.extended
+    assert tests.conflicts == ()
+    assert tests.separations["a", "c"].given == ("b",)
+    assert tests.separations["a", "e"] == ((), pytest.approx(tests.separations["a", "e"].p_value))
+    assert record.score == pytest.approx(found.score(table), rel=1e-12)
+    turned = fgrn.search({name: table[name] for name in "debca"}, method="pc", alpha=0.01).search_record
+    assert turned is not None
+    assert turned.independence is not None
+    assert turned.independence.graph.arcs == tests.graph.arcs  # whatever the order of the columns
+    known = fgrn.search(table, method="pc", alpha=0.01, tiers=[["c"], ["b"]])
+    assert {("c", "b"), ("b", "a")} <= set(known.arcs)
+
+
+def test_tests_that_contradict_each_other_still_give_a_network() -> None:
+    names = ("c0", "c1", "c2", "c3")
+    beside = np.zeros((4, 4), dtype=bool)
+    for one, other in ((0, 1), (1, 2), (2, 3), (0, 3)):
+        beside[one, other] = beside[other, one] = True
+
+    separations: dict[tuple[int, int], tuple[tuple[int, ...], float]] = {(0, 2): ((1, 3), 0.9), (1, 3): ((0, 2), 0.8)}
+
+    class Contradictory(IndependenceTests):
+        def skeleton(self, rules: Any) -> _Skeleton:
+            return _Skeleton(beside, separations, np.where(beside, 2.0, np.inf), 6)
+
+    table = rows_of(0, 100)
+    tests = Contradictory(independence_tests(table)[1].table, 0.05)
+    rules = SearchSettings().prepared(table)[1].rules
+    parents, record = structure_by_tests(tests, rules)  # a circle of four, of which no structure has the colliders
+    assert not record.extended
+    assert rules.checked(parents, "it") == parents
+    assert sum(map(len, parents)) == 4
+    few = SearchSettings(roots=["c0", "c1"]).prepared(table)[1].rules
+    with pytest.warns(FgrnWarning, match="1 pair of dependent columns without an arc: 'c0' and 'c1'"):
+        structure_by_tests(tests, few)
+    separations[0, 2], separations[1, 3] = ((), 0.9), ((), 0.95)
+    _, record = structure_by_tests(tests, rules)
+    assert record.conflicts == (("c0", "c1", "c2"), ("c0", "c3", "c2"))  # those of the smaller p-value
+    assert record.graph.arcs == {(one, other) for one in ("c1", "c3") for other in ("c0", "c2")}
+    assert names == rules.names
+
+
+def test_independence_is_tested_where_everything_is_known() -> None:
+    table: dict[str, Any] = {name: list(column) for name, column in rows_of(0, 20).items()}
+    table["c0"][3] = None
+    with pytest.raises(LearningError, match="method='hill_climbing'"):
+        fgrn.search(table, method="pc")
+
+
 # Confidence
 
 
@@ -377,6 +490,7 @@ def test_an_averaged_network_keeps_the_most_parents() -> None:
         ({"start": [("c0", "c1")], "forbidden": [("c0", "c1")]}, "The start has the arc"),
         ({"start": [("c0", "c1")], "required": [("c1", "c0")]}, "cannot have the required arcs"),
         ({"forbidden": ["c0"]}, r"pairs \(parent, child\)"),
+        ({"alpha": 1.0}, "'alpha' must be less than 1"),
         ({"method": "climb"}, "must be one of 'hill_climbing'"),
         ({"equivalent_size": 0}, "more than 0"),
         ({"held_out": 1.0}, "less than 1"),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import fgrn
+from fgrn.statistics.distal_outcomes import corrected_means
 from fgrn.statistics.membership import three_step_regression
-from fgrn.statistics.three_step import AssignedRows, distal_outcome
+from fgrn.statistics.standard_errors import ErrorKind
+from fgrn.statistics.three_step import AssignedRows
 
 BETA = np.array([[0.0, 0.0], [-0.5, 1.0]])
 
@@ -48,7 +52,7 @@ def test_corrections_give_back_what_assignments_hide() -> None:
 def test_the_maximum_and_its_errors_are_those_of_numerical_derivatives() -> None:
     table, z, _ = study(400, 1)
     model = fgrn.LatentClassModel(2, random_state=0).fit(table)
-    rows = AssignedRows.of(*model._analysed(None, None, merge=False))
+    rows = replace(AssignedRows.of(*model._analysed(None, None, merge=False)), first=None)
     kind = np.where(np.arange(400) % 3 == 0, "a", "b")
     found = three_step_regression(rows, {"z": z, "kind": kind})
     design = np.column_stack([np.ones(400), z, kind == "b"])
@@ -85,7 +89,7 @@ def test_certain_classes_are_those_of_statsmodels() -> None:
 def test_certain_classes_have_plain_means() -> None:
     rng = np.random.default_rng(0)
     classes, y = rng.integers(0, 2, 200), rng.normal(size=200)
-    found = distal_outcome(AssignedRows(classes, np.ones(200), np.eye(2)), y)
+    found = corrected_means(AssignedRows(classes, np.ones(200), np.eye(2)), y)
     np.testing.assert_allclose(found.means, [y[classes == k].mean() for k in range(2)])
     plain = [y[classes == k].std() / np.sqrt((classes == k).sum()) for k in range(2)]
     np.testing.assert_allclose(found.errors, plain)
@@ -95,8 +99,10 @@ def test_a_row_of_weight_two_is_the_row_given_twice() -> None:
     rng = np.random.default_rng(0)
     classes, y, copies = rng.integers(0, 2, 60), rng.normal(size=60), rng.integers(1, 4, 60)
     errors = np.array([[0.9, 0.1], [0.2, 0.8]])
-    weighted = distal_outcome(AssignedRows(classes, copies * 1.0, errors), y)
-    repeated = distal_outcome(AssignedRows(np.repeat(classes, copies), np.ones(copies.sum()), errors), y.repeat(copies))
+    weighted = corrected_means(AssignedRows(classes, copies * 1.0, errors), y)
+    repeated = corrected_means(
+        AssignedRows(np.repeat(classes, copies), np.ones(copies.sum()), errors), y.repeat(copies)
+    )
     np.testing.assert_allclose(weighted.means, repeated.means)
     np.testing.assert_allclose(weighted.covariance, repeated.covariance)
     assert weighted.p == pytest.approx(repeated.p)
@@ -137,7 +143,7 @@ def test_what_cannot_be_estimated_is_told() -> None:
             three_step_regression(rows, wrong)
     for outcome in ([1.0], [None] * 100, ["x"] * 100):
         with pytest.raises(fgrn.LearningError):
-            distal_outcome(rows, outcome)
+            corrected_means(rows, outcome)
     assert three_step_regression(rows, {"z": [None, *z[1:]]}).rows == 99
 
 
@@ -149,10 +155,106 @@ def test_a_number_that_is_not_finite_is_named_with_its_row() -> None:
         three_step_regression(rows, {"z": z})
     assert (caught.value.column, caught.value.row) == ("z", 7)
     with pytest.raises(fgrn.LearningError, match="finite") as caught:
-        distal_outcome(rows, z)
+        corrected_means(rows, z)
     assert caught.value.row == 7
     left_out = AssignedRows(rows.assigned, np.where(np.isfinite(z), 1.0, 0.0), np.eye(2))
-    assert three_step_regression(left_out, {"z": z}).rows == distal_outcome(left_out, z).rows == 99
+    assert three_step_regression(left_out, {"z": z}).rows == corrected_means(left_out, z).rows == 99
+
+
+@pytest.mark.parametrize("kind", ["observed", "outer"])
+def test_errors_of_later_steps_are_at_least_those_of_classes_that_are_certain(kind: str) -> None:
+    table, z, _ = study(300, 4, sharp=0.75)
+    model = fgrn.LatentClassModel(2, random_state=0).fit(table)
+    rows = AssignedRows.of(*model._analysed(None, None, merge=False))
+    how, certain = ErrorKind(kind), replace(rows, first=None)
+    pairs = [three_step_regression(one, {"z": z}, how) for one in (rows, certain)]
+    assert (pairs[0].errors[1] > pairs[1].errors[1]).all()
+
+
+LATER: dict[str, Callable[[fgrn.LatentClassModel, np.ndarray], Any]] = {
+    "regression in two steps": lambda model, z: model.membership_regression({"z": z}, steps=2, kind="robust"),
+    "regression in three": lambda model, z: model.membership_regression({"z": z}, steps=3, kind="robust"),
+    "bch": lambda model, z: model.distal_outcome(z),
+    "ml": lambda model, z: model.distal_outcome(z, correction="ml", kind="robust"),
+    "outcome in two steps": lambda model, z: model.distal_outcome(z, steps=2, kind="robust"),
+}
+
+
+@pytest.fixture(scope="module")
+def influences() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """The covariance of all later steps, and that from the effect of one more row on all steps, by fitting anew."""
+    table, z, _ = study(400, 5, sharp=0.85)
+    rows = np.column_stack([np.array(table[name]) == "yes" for name in ("q0", "q1", "q2")] + [z > 0])
+    distinct, weights = np.unique(rows, axis=0, return_counts=True)
+    columns = {f"q{item}": distinct[:, item].astype(int) for item in range(3)}
+
+    def estimated(given: np.ndarray) -> dict[str, Any]:
+        options = {"smoothing": 0, "tol": 1e-14, "random_state": 0, "n_init": 1, "n_epochs": 5000}
+        model = fgrn.LatentClassModel(2, **options).fit(columns, sample_weight=given).relabel(("q0", 0))
+        return {name: step(model, distinct[:, 3].astype(float)) for name, step in LATER.items()}
+
+    def values(found: Any) -> np.ndarray:
+        return (found.coefficients[1] if hasattr(found, "coefficients") else found.means).ravel()
+
+    plain, more = estimated(weights * 1.0), 0.004
+    near = [estimated(weights + more * one) for one in np.eye(len(weights))]
+    out = {}
+    for name, one in plain.items():
+        moved = np.array([(values(other[name]) - values(one)) / more for other in near])
+        out[name] = one.covariance, moved.T @ (moved * weights[:, None])
+    return out
+
+
+@pytest.mark.parametrize("step", LATER)
+def test_robust_errors_are_those_of_what_each_row_does_to_the_whole_estimate(influences: Any, step: str) -> None:
+    found, wanted = influences[step]
+    np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=1e-6)
+
+
+def test_outcomes_of_words_in_any_number_of_steps() -> None:
+    table, _, outcome = study(1500, 3)
+    word = np.where(outcome > 2, "high", np.where(outcome > 1, "middle", "low")).astype(object)
+    word[:3] = None
+    model = fgrn.LatentClassModel(2, random_state=0, n_init=1).fit(table).relabel(("q0", "no"))
+    first = model.distal_outcome(word)
+    assert first.levels == ("high", "low", "middle")
+    assert first.means.shape == first.errors.shape == (2, 3)
+    assert (first.df, first.rows) == (2, 1497)
+    np.testing.assert_allclose(first.means.sum(axis=1), 1)
+    for how in ({"correction": "ml"}, {"steps": 2}, {"steps": 1}, {"steps": 1, "kind": "robust"}):
+        other = model.distal_outcome(word, **how)
+        np.testing.assert_allclose(other.means, first.means, atol=0.05)
+        np.testing.assert_allclose(other.means.sum(axis=1), 1)
+        np.testing.assert_allclose(other.covariance.sum(axis=0), 0, atol=1e-9)
+        assert (other.errors < 1.2 * first.errors + 1e-3).all()
+        assert other.p < 1e-6
+    whole = fgrn.LatentClassModel(2, random_state=0, n_init=1, tol=1e-12).fit(table | {"word": word})
+    whole.relabel(("q0", "no"))
+    joint = model.distal_outcome(word, steps=1)
+    np.testing.assert_allclose(joint.means, whole.network_.table("word"), atol=1e-2)
+    assert "probability" in str(joint)
+    assert "one step" in str(joint)
+    mean = model.distal_outcome(outcome > 2, steps=2)
+    np.testing.assert_allclose(mean.means, model.distal_outcome(np.where(outcome > 2, "b", "a"), steps=2).means[:, 1])
+
+
+@pytest.mark.parametrize("how", [{"correction": "ml"}, {"steps": 2}, {"steps": 1}])
+def test_outcomes_of_numbers_are_normal_in_the_classes(how: dict[str, Any]) -> None:
+    table, _, outcome = study(1500, 3)
+    outcome = outcome.copy()
+    outcome[:5] = np.nan
+    model = fgrn.LatentClassModel(2, random_state=0, n_init=1).fit(table).relabel(("q0", "no"))
+    found = model.distal_outcome(outcome, **how)
+    assert found.rows == 1495
+    assert found.variances is not None
+    np.testing.assert_allclose(found.means, [1, 2], atol=0.06)
+    np.testing.assert_allclose(found.variances, 0.25, atol=0.04)
+    assert (found.errors < model.distal_outcome(outcome).errors).all()
+    if found.steps == 1:
+        whole = fgrn.LatentClassModel(2, random_state=0, n_init=1, tol=1e-12, continuous=["y"])
+        whole.fit(table | {"y": outcome}).relabel(("q0", "no"))
+        errors = [one.error for one in whole.standard_errors().of("mean")]
+        np.testing.assert_allclose([found.means, found.errors], [whole.means_[:, 0], errors], atol=1e-4)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -171,3 +273,26 @@ def test_stepmix_has_the_same_corrected_estimates() -> None:
     beta = other.get_parameters()["structural"]["beta"]
     difference = model.membership_regression({"z": z}).coefficients[1]
     np.testing.assert_allclose(np.abs(difference), np.abs(beta[1] - beta[0]), atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("how", [{"steps": 1}, {"steps": 2}, {"steps": 3, "correction": "ml"}])
+def test_stepmix_has_the_same_outcomes(how: dict[str, Any]) -> None:
+    stepmix = pytest.importorskip("stepmix")
+    pd = pytest.importorskip("pandas")
+    table, _, outcome = study(1500, 3)
+    codes = pd.DataFrame({name: [int(value == "yes") for value in column] for name, column in table.items()})
+    model = fgrn.LatentClassModel(2, smoothing=0, tol=1e-13, random_state=0).fit(table).relabel(("q0", "no"))
+    options = {"n_steps": how["steps"], "measurement": "categorical", "assignment": "modal", "n_init": 5}
+    options |= {"abs_tol": 1e-13, "rel_tol": 1e-13, "progress_bar": 0, "random_state": 0, "max_iter": 5000}
+    options |= {"correction": "ML"} if how["steps"] == 3 else {}
+    other = stepmix.StepMix(2, structural="gaussian_diag", **options).fit(codes, outcome[:, None])
+    theirs, found = other.get_parameters()["structural"], model.distal_outcome(outcome, **how)
+    order = np.argsort(theirs["means"].ravel())
+    np.testing.assert_allclose(found.means, theirs["means"].ravel()[order], atol=2e-6)
+    np.testing.assert_allclose(found.variances, theirs["covariances"].ravel()[order], atol=2e-6)
+    levels = np.digitize(outcome, [1, 2])
+    other = stepmix.StepMix(2, structural="categorical", **options).fit(codes, levels[:, None])
+    theirs = np.sort(other.get_parameters()["structural"]["pis"].reshape(2, -1)[:, -3:], axis=0)
+    words = model.distal_outcome([f"level {level}" for level in levels], **how)
+    np.testing.assert_allclose(np.sort(words.means, axis=0), theirs, atol=5e-6)

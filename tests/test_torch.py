@@ -83,8 +83,13 @@ def test_cells_that_underflow_are_left_to_the_reference_engine(seed: int, leaves
     assert_same_answers(star(tables), data)
 
 
-@pytest.mark.parametrize(("precision", "bound"), [("float32", 2e-5), ("bfloat16", 0.05)])
-def test_other_precisions_are_near(precision: str, bound: float) -> None:
+@pytest.mark.parametrize(("precision", "bound"), [("float32", 2e-5), ("tf32", 2e-5), ("bfloat16", 0.05)])
+def test_other_precisions_are_near(precision: str, bound: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fgrn.engines.device import engine as device_engine
+    from fgrn.engines.device import sweeps
+
+    monkeypatch.setattr(device_engine, "MOST_ROWS", 16)  # four blocks
+    monkeypatch.setattr(sweeps, "ADDED_AT_ONCE", 3)
     rng = np.random.default_rng(0)
     names = [f"Y{i}" for i in range(12)]
     net = fgrn.stack(dict.fromkeys(names, 4), hidden=[5, 3], groups=[[names[:4], names[4:8], names[8:]]])
@@ -102,6 +107,9 @@ def test_other_precisions_are_near(precision: str, bound: float) -> None:
     assert other.log_likelihood == pytest.approx(one.log_likelihood, rel=bound)
     assert np.abs(counts - one.values).max() <= bound * one.values.max()
     assert np.isfinite(counts).all()
+    seen = net.propagate(data, parts=["marginal"], engine="torch", device="cpu", precision=precision)
+    for name in plan.names:
+        assert np.allclose(seen.marginal(name).sum(axis=1), 1, atol=1e-6), name
 
 
 def test_blocks_of_any_size_give_the_same_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,15 +31,6 @@ from .core.exceptions import (
     UnseenLevelWarning,
     WiringError,
 )
-from .core.variable import Variable
-from .graph.blocks import SISO, Diverter, Factor, Source
-from .graph.chain import Chain
-from .graph.network import Network
-from .graph.structures import class_mixture, dica, hmm, lvm, naive_bayes, sequences, stack
-from .learning.checkpoints import Checkpoint
-from .tables.columns import Column
-from .tables.frames import Not, states
-from .tables.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,6 +49,7 @@ if TYPE_CHECKING:
     from .bayes.structure_search import search
     from .bayes.tree_learning import chow_liu, tan
     from .bayes.tree_mixture import TreeMixture
+    from .core.variable import Variable
     from .estimators import (
         DeepLatentClassifier,
         DiscreteICA,
@@ -68,8 +60,16 @@ if TYPE_CHECKING:
         LatentImputer,
         NaiveBayesClassifier,
     )
+    from .graph.blocks import SISO, Diverter, Factor, Source
+    from .graph.chain import Chain
+    from .graph.network import Network
+    from .graph.structures import class_mixture, dica, hmm, lvm, naive_bayes, sequences, stack
+    from .learning.checkpoints import Checkpoint
     from .page.page import explore
     from .statistics.pooling import pool
+    from .tables.columns import Column
+    from .tables.frames import Not, states
+    from .tables.schema import Schema
     from .warming import warm
 
 __all__ = [
@@ -149,6 +149,29 @@ __all__ = [
 ]
 
 
+_BASIC = {
+    "Chain": "graph.chain",
+    "Checkpoint": "learning.checkpoints",
+    "Column": "tables.columns",
+    "Diverter": "graph.blocks",
+    "Factor": "graph.blocks",
+    "Network": "graph.network",
+    "Not": "tables.frames",
+    "SISO": "graph.blocks",
+    "Schema": "tables.schema",
+    "Source": "graph.blocks",
+    "Variable": "core.variable",
+    "class_mixture": "graph.structures",
+    "dica": "graph.structures",
+    "hmm": "graph.structures",
+    "lvm": "graph.structures",
+    "naive_bayes": "graph.structures",
+    "sequences": "graph.structures",
+    "stack": "graph.structures",
+    "states": "tables.frames",
+}
+"""Names of networks and tables, and where they are. The first use of one, or of a folder below, imports all of them."""
+_FOLDERS = frozenset({"core", "flow", "graph", "learning", "plan", "queries", "tables"})
 _MODELS = {
     "BayesianNetwork": "bayes.bayesian",
     "DeterministicTable": "bayes.compact_kinds",
@@ -173,13 +196,23 @@ _MODELS = {
 _ESTIMATORS = frozenset(
     name for name in __all__ if name.startswith(("Latent", "Deep", "Discrete", "Hidden", "NaiveBayes"))
 )
-_MODULES = {"datasets": "showcase.datasets", "estimators": "estimators", "paper": "showcase.paper", "plots": "plots"}
+_MODULES = {
+    "datasets": "showcase.datasets",
+    "engines": "engines",
+    "estimators": "estimators",
+    "paper": "showcase.paper",
+    "plots": "plots",
+}
 
 _moved.find_moved()
 
 
 def __getattr__(name: str) -> Any:
-    """Import estimators, models and modules when they are first used, so that `import fgrn` stays light."""
+    """Import everything when it is first used, so that `import fgrn` is over at once."""
+    if name in _BASIC or name in _FOLDERS:
+        for one, module in _BASIC.items():
+            globals()[one] = getattr(import_module(f".{module}", __name__), one)
+        return globals()[name]
     if name in _ESTIMATORS:
         return getattr(import_module(".estimators", __name__), name)
     if name in _MODELS:

@@ -6,7 +6,6 @@ equivalence class: an arc that may have either direction, also by the rules for 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -16,11 +15,9 @@ from ..core import printing, settings
 from ..core.exceptions import LearningError, counted, visible
 from ..core.settings import Name
 from ..tables import frames
-from .arc_rules import ArcRules
-from .bayesian import Arcs, BayesianNetwork
+from .bayesian import BayesianNetwork
 from .directed_graph import equivalence_class
-from .scores import ScoreRule
-from .structure_search import SearchMethod, SearchPlan, StructureTable
+from .structure_search import SearchPlan, SearchSettings, StructureTable
 
 
 class ArcShare(NamedTuple):
@@ -65,24 +62,14 @@ class ArcConfidence:
             (a, b) for a in range(len(both)) for b in range(a + 1, len(both)) if both[a, b] >= max(threshold, 1e-12)
         ]
         rules = self._plan.rules
-        reach = np.eye(len(both), dtype=bool)
-        count = np.zeros(len(both), dtype=int)  # of parents
-        found = []
         must = rules.required | rules.required.T  # these come first, so that no other takes their place
-        for a, b in sorted(pairs, key=lambda pair: (not must[pair], -round(both[pair], 12), pair)):
-            ways = ((a, b), (b, a)) if self.shares[a, b] >= self.shares[b, a] else ((b, a), (a, b))
-            possible = [
-                (one, other)
-                for one, other in ways
-                if rules.allowed[one, other] and not reach[other, one] and count[other] < rules.most
-            ]
-            if not possible:
-                continue
-            one, other = possible[0]
-            count[other] += 1
-            reach |= np.outer(reach[:, one], reach[other])
+        pairs.sort(key=lambda pair: (not must[pair], -round(both[pair], 12), pair))
+        found = []
+        for one, other in rules.without_cycles(
+            (a, b) if self.shares[a, b] >= self.shares[b, a] else (b, a) for a, b in pairs
+        ):
             share = float(self.shares[one, other] / both[one, other])
-            found.append(ArcShare(self.names[one], self.names[other], float(both[a, b]), share))
+            found.append(ArcShare(self.names[one], self.names[other], float(both[one, other]), share))
         return found
 
     def network(self, threshold: float = 0.5) -> BayesianNetwork:
@@ -108,48 +95,21 @@ def arc_confidence(
     score: str = "bic",
     method: str = "hill_climbing",
     *,
-    required: Arcs = (),
-    forbidden: Arcs = (),
-    tiers: Iterable[Collection[Name]] | None = None,
-    roots: Collection[Name] = (),
-    max_parents: int | None = None,
-    start: BayesianNetwork | Arcs | None = None,
-    states: Mapping[str, Any] | None = None,
-    hidden: Mapping[str, Any] | None = None,
-    weights: Any = None,
-    smoothing: float = 1.0,
-    equivalent_size: float = 1.0,
-    held_out: float = 0.2,
     seed: int = 0,
     **options: Any,
 ) -> ArcConfidence:
-    """The confidence in each arc: structures are searched in samples of the rows, drawn with replacement.
+    """How sure each arc is: structures are searched in samples of the rows, drawn with replacement.
 
     Args:
-        data: the rows, see `search`, and so are all others that are not told of here.
-        samples: how many samples are drawn.
+        data: the rows, see `search`.
+        samples: how many samples are drawn. Rows are drawn as often as their weights say.
         score: of structures.
         method: of the search.
-        required: arcs that must be there.
-        forbidden: arcs that must not be there.
-        tiers: lists of columns, causes first.
-        roots: columns without parents.
-        max_parents: the most parents of a column.
-        start: where a search step by step begins.
-        states: of columns that have states no row has.
-        hidden: variables that no column has.
-        weights: one weight per row; rows are drawn as often as their weights say.
-        smoothing: a Dirichlet count for each cell of the tables.
-        equivalent_size: the equivalent sample size of "bdeu".
-        held_out: the share of rows that "log_likelihood" keeps back.
         seed: of everything random.
-        **options: restarts, rounds, draws, threads, watch.
+        **options: the other settings of `search`.
     """
     settings.whole("samples", samples, 1, LearningError)
-    table = StructureTable.of(data, states, weights, hidden)
-    rules = ArcRules.of(table.names, required, forbidden, tiers, roots, max_parents)
-    rule = ScoreRule(score, equivalent_size, held_out, smoothing, seed)
-    plan = SearchPlan.of(table, rule, rules, SearchMethod(method, seed=seed, **options), start)
+    table, plan = SearchSettings(score=score, method=method, seed=seed, **options).prepared(data)
     random = np.random.default_rng(seed)
     share = table.evidence.row_weights / table.evidence.weight
     rows = max(2, round(table.evidence.weight))

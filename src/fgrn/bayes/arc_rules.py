@@ -108,6 +108,23 @@ class ArcRules:
             raise LearningError(f"{called} cannot have the required arcs as well. {error.message}") from None
         return tuple(out)
 
+    def without_cycles(self, wanted: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Those of some arcs that keep the rules and close no cycle; the first of them come first.
+
+        An arc that is not possible has the other direction, or is left out where that is not possible either.
+        """
+        reach = np.eye(len(self.names), dtype=bool)  # (from, to) whether a path of arcs leads there
+        parents = np.zeros(len(self.names), dtype=int)
+        found = []
+        for pair in wanted:
+            for one, other in (pair, pair[::-1]):
+                if self.allowed[one, other] and not reach[other, one] and parents[other] < self.most:
+                    parents[other] += 1
+                    reach |= np.outer(reach[:, one], reach[other])
+                    found.append((one, other))
+                    break
+        return found
+
 
 def arc_pairs(called: str, arcs: Any, names: Collection[str]) -> list[tuple[str, str]]:
     """Arcs as pairs (parent, child), from such pairs or a mapping from children to parents; names are checked."""

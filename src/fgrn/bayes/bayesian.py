@@ -46,6 +46,7 @@ from .factored import FactoredModel, checked_variables, variables_of
 from .importance import SampledQueries
 from .observation_value import InformationQueries
 from .realisation import ScopedTable, shape_of
+from .sensitivity import SensitivityQueries
 
 if TYPE_CHECKING:
     from .structure_search import SearchRecord
@@ -61,7 +62,9 @@ OPTIONS = (
 """What `learn` hands on to `Network.learn`."""
 
 
-class BayesianNetwork(FactoredModel, Interventions, InformationQueries, SampledQueries, UncertainQueries):
+class BayesianNetwork(
+    FactoredModel, Interventions, InformationQueries, SensitivityQueries, SampledQueries, UncertainQueries
+):
     """A discrete Bayesian network: variables, the parents of each, and its table given them.
 
     Args:

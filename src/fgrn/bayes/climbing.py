@@ -24,9 +24,9 @@ LEAST_GAIN = 1e-6
 GAIN_DIGITS = 8
 """Decimals of gains that are compared, so that ties do not depend on rounding: the first column has it."""
 
-REST, PATIENCE = 10, 15
+REST, PATIENCE, TABU_PATIENCE = 10, 15, 100
 """For how many moves two columns are left alone after a move between them, where moves need not gain; and after how
-many moves without a better structure the search ends."""
+many moves without a better structure hill climbing and a tabu search end."""
 
 Parents = tuple[frozenset[int], ...]
 """The parents of each column."""
@@ -166,15 +166,15 @@ class Climb:
         return best
 
     def tabu(self, start: Parents) -> Parents:
-        """Take the best move even if it loses, but for arcs between columns of the last moves; keep the best.
+        """Go uphill, then take the best move even if it loses, and keep the best structure met (Glover, 1989).
 
         Two columns are left alone for `REST` moves after a move between them, unless another leads to a structure
-        better than any before. `PATIENCE` moves in a row without a better structure end the search.
+        better than any before. `TABU_PATIENCE` moves in a row without a better structure end the search.
         """
-        place = _Place(self.scores, self.rules, list(start))
-        best, score, since = tuple(place.parents), place.total, 0
+        best, score = self._uphill(_Place(self.scores, self.rules, list(start)))
+        place, since = _Place(self.scores, self.rules, list(best)), 0
         recent: deque[tuple[int, int]] = deque(maxlen=REST)
-        while since < PATIENCE and not self.stopped:
+        while since < TABU_PATIENCE and not self.stopped:
             gains = place.gains()
             for one, other in recent:
                 for a, b in ((one, other), (other, one)):

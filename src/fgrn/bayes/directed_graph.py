@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
 
@@ -82,42 +83,106 @@ def moral_pairs(parents: ParentsOf) -> set[frozenset[str]]:
 
 def equivalence_class(parents: ParentsOf) -> EquivalenceClass:
     """The equivalence class of a structure: its colliders, and what follows from them (Meek, 1995)."""
-    place = {name: number for number, name in enumerate(parents)}
-    beside: dict[str, set[str]] = {name: set(some) for name, some in parents.items()}
-    for child, some in parents.items():
-        for parent in some:
-            beside[parent].add(child)
-    into: dict[str, set[str]] = {name: set() for name in parents}  # parents by arcs that all structures have
+    graph = PartlyDirected.of(parents, ((parent, child) for child, some in parents.items() for parent in some))
     for child, some in parents.items():
         for one, other in combinations(some, 2):
-            if other not in beside[one]:
-                into[child] |= {one, other}
-    loose = {(one, other) for other, some in parents.items() for one in some if one not in into[other]}
-    changed = True
-    while changed:
-        changed = False
-        for pair in sorted(loose, key=lambda arc: (place[arc[0]], place[arc[1]])):
-            for one, other in (pair, pair[::-1]):
-                if _follows(one, other, beside, into):
-                    into[other].add(one)
-                    loose.discard(pair)
-                    changed = True
+            if other not in graph.beside[one]:
+                graph.into[child] |= {one, other}
+    graph.direct_what_follows()
+    return graph.equivalence_class()
+
+
+@dataclass(frozen=True)
+class PartlyDirected:
+    """A graph in which some pairs of neighbours have a direction, and others have none yet.
+
+    Attributes:
+        names: of the variables, in order.
+        beside: the neighbours of each variable.
+        into: the parents of each variable: the neighbours from which an arc leads to it.
+    """
+
+    names: tuple[str, ...]
+    beside: dict[str, set[str]]
+    into: dict[str, set[str]]
+
+    @classmethod
+    def of(cls, names: Iterable[str], pairs: Iterable[tuple[str, str]]) -> PartlyDirected:
+        """The graph of some pairs of neighbours, none of which has a direction."""
+        listed = tuple(names)
+        beside: dict[str, set[str]] = {name: set() for name in listed}
+        for one, other in pairs:
+            beside[one].add(other)
+            beside[other].add(one)
+        return cls(listed, beside, {name: set() for name in listed})
+
+    def loose(self) -> list[tuple[str, str]]:
+        """The pairs of neighbours without a direction, in order."""
+        return [
+            (one, other)
+            for one, other in combinations(self.names, 2)
+            if other in self.beside[one] and one not in self.into[other] and other not in self.into[one]
+        ]
+
+    def direct_what_follows(self) -> None:
+        """Direct every pair whose other direction would make a new collider or a cycle (Meek, 1995)."""
+        loose, changed = self.loose(), True
+        while changed:
+            changed = False
+            for pair in list(loose):
+                for one, other in (pair, pair[::-1]):
+                    if self._must_lead(one, other):
+                        self.into[other].add(one)
+                        loose.remove(pair)
+                        changed = True
+                        break
+
+    def _must_lead(self, one: str, other: str) -> bool:
+        """Whether an edge must have the direction one -> other: Meek's four rules."""
+        beside, into = self.beside, self.into
+        if any(third not in beside[other] for third in into[one]):
+            return True
+        if any(one in into[third] for third in into[other]):
+            return True
+        through = [
+            third for third in into[other] if third in beside[one] and third not in into[one] and one not in into[third]
+        ]
+        if any(second not in beside[first] for first, second in combinations(through, 2)):
+            return True
+        return any(  # first -> third -> other; only where some directions were known beforehand
+            first in beside[one] and first not in beside[other]
+            for third in into[other] & beside[one]
+            for first in into[third]
+        )
+
+    def equivalence_class(self) -> EquivalenceClass:
+        """The arcs, and the pairs without a direction."""
+        arcs = frozenset((one, other) for other, some in self.into.items() for one in some)
+        return EquivalenceClass(arcs, frozenset(self.loose()))
+
+    def extension(self) -> dict[str, set[str]] | None:
+        """Parents of each variable with a direction for every pair, without new colliders; None if there are no such.
+
+        Dor and Tarsi (1992). Where several are possible, arcs lead from earlier variables to later ones.
+        """
+        beside = {name: set(some) for name, some in self.beside.items()}
+        parents = {name: set(some) for name, some in self.into.items()}
+        left = list(self.names)
+        while left:
+            for last in reversed(left):
+                near = beside[last]
+                if any(last in parents[other] for other in near):
+                    continue  # an arc leads away from it
+                edges = near - parents[last]
+                if all(near - {one} <= beside[one] for one in edges):
                     break
-    arcs = frozenset((one, other) for other, some in into.items() for one in some)
-    edges = frozenset((one, other) if place[one] < place[other] else (other, one) for one, other in loose)
-    return EquivalenceClass(arcs, edges)
-
-
-def _follows(one: str, other: str, beside: Mapping[str, set[str]], into: Mapping[str, set[str]]) -> bool:
-    """Whether an edge must have the direction one -> other: otherwise there were a new collider or a circle."""
-    if any(third not in beside[other] for third in into[one]):
-        return True
-    if any(one in into[third] for third in into[other]):
-        return True
-    through = [
-        third for third in into[other] if third in beside[one] and third not in into[one] and one not in into[third]
-    ]
-    return any(second not in beside[first] for first, second in combinations(through, 2))
+            else:
+                return None
+            parents[last] |= edges
+            left.remove(last)
+            for one in near:
+                beside[one].discard(last)
+        return parents
 
 
 class DirectedGraph:

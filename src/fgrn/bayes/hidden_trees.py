@@ -12,6 +12,8 @@ each other is no longer limited to their own states (Liu and Van den Broeck, 202
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -114,15 +116,26 @@ def hidden_tree(
     sizes = [column.cardinality for column in columns]
     count = _states_of_hidden(hidden, names)
     some = _rows_for_tree(evidence, seed)
-    pairs = _pairs(_coarse(some.codes, sizes), some.row_weights, [min(size, COARSE) for size in sizes], engine, device)
+    pairs = pairs_in_bins([some], sizes, engine, device)
     rate = penalty_rate(0.0 if penalty is None else penalty, evidence.weight)
-    edges = heaviest_forest(score_of_edges(pairs, rate * some.weight / evidence.weight))
-    near = neighbours_of(edges, len(sizes))
-    start = tree_centre(near, in_largest_tree(near)) if top is None else names.index(top)
-    parents = parents_from(edges, len(sizes), start)
-    parents = [start if parent < 0 and node != start else parent for node, parent in enumerate(parents)]
-    starts = _starts(evidence, sizes, count, parents, np.random.default_rng(seed), trees)
-    return _network(columns, parents, starts, trees, name)
+    score = score_of_edges(pairs, rate * some.weight / evidence.weight)
+    parents = joined_as_tree(score, None if top is None else names.index(top))
+    starts = initial_tables([TreeRows(evidence, count)], sizes, parents, np.random.default_rng(seed), trees)
+    return network_of_tree(columns, parents, starts, [f"{name}:{column.name}" for column in columns])
+
+
+def joined_as_tree(score: np.ndarray, root: int | None = None) -> list[int]:
+    """Return the parent of each column in the tree of the largest score, -1 for the root.
+
+    Args:
+        score: of each pair of columns, see `score_of_edges`. Columns that gain by no edge are joined to the root.
+        root: a column by number; unless given the one in the middle of the largest tree.
+    """
+    edges = heaviest_forest(score)
+    near = neighbours_of(edges, len(score))
+    top = tree_centre(near, in_largest_tree(near)) if root is None else root
+    parents = parents_from(edges, len(score), top)
+    return [top if parent < 0 and node != top else parent for node, parent in enumerate(parents)]
 
 
 def _rows_for_tree(evidence: Evidence, seed: int) -> Evidence:
@@ -135,14 +148,27 @@ def _rows_for_tree(evidence: Evidence, seed: int) -> Evidence:
     return evidence.take(np.sort(np.random.default_rng((seed, DRAWN)).permutation(counted)[:most]))
 
 
-def _pairs(
-    codes: np.ndarray, weights: np.ndarray, sizes: Sequence[int], engine: str, device: str | None
+def pairs_in_bins(
+    groups: Sequence[Evidence], sizes: Sequence[int], engine: str = "auto", device: str | None = None
 ) -> PairsOfColumns:
-    """All pairs of columns, counted on the processor or, if they are many and there is a GPU, there."""
-    if engine == "torch" or (engine == "auto" and codes.size * len(sizes) >= GPU_VALUES and gpu_is_there()):
-        found: PairsOfColumns = device_column_pairs(sizes, codes, weights, device)
+    """Return the pairs of all columns, with the levels of large columns joined in bins.
+
+    One group of rows is counted on the processor or, if there are many values and there is a GPU, on that.
+
+    Args:
+        groups: the rows, in groups within which pairs are counted: those of each class, or one group.
+        sizes: the levels of each column.
+        engine: "torch" for a device, "auto" to choose.
+        device: "cuda" or "cpu".
+    """
+    bins = [min(size, COARSE) for size in sizes]
+    counted = [(_in_bins(rows.codes, sizes), rows.row_weights) for rows in groups]
+    first, weights = counted[0]
+    is_large = engine == "auto" and first.size * len(sizes) >= GPU_VALUES
+    if len(groups) == 1 and (engine == "torch" or (is_large and gpu_is_there())):
+        found: PairsOfColumns = device_column_pairs(bins, first, weights, device)
         return found
-    return ColumnPairs(sizes, [(codes, weights)])
+    return ColumnPairs(bins, counted)
 
 
 def _columns_and_rows(
@@ -156,7 +182,7 @@ def _columns_and_rows(
     return [Variable(name, known[name]) for name in evidence.columns], evidence
 
 
-def _coarse(codes: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+def _in_bins(codes: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     """Return the codes with the levels of large columns joined in bins."""
     out = np.asfortranarray(codes)
     for column, size in enumerate(sizes):
@@ -186,39 +212,63 @@ def _states_of_hidden(hidden: int | Mapping[str, int], names: Sequence[str]) -> 
     return [int(named[name]) for name in names]
 
 
-def _starts(
-    evidence: Evidence,
-    sizes: Sequence[int],
-    hidden: Sequence[int],
-    parents: Sequence[int],
-    draw: np.random.Generator,
-    trees: int,
+@dataclass(frozen=True, eq=False)
+class TreeRows:
+    """The rows that one tree of a mixture starts from, and the states of the hidden variable of each column in it."""
+
+    evidence: Evidence
+    hidden: Sequence[int]
+
+    @cached_property
+    def codes(self) -> np.ndarray:
+        """The codes of the rows, laid out to be read column by column."""
+        return np.asfortranarray(self.evidence.codes)
+
+    def shares(self, sizes: Sequence[int]) -> list[np.ndarray]:
+        """Return P(state, level) of each column, given the number of its levels."""
+        codes, weights = self.codes, self.evidence.row_weights
+        out = []
+        for column, (size, states) in enumerate(zip(sizes, self.hidden, strict=True)):
+            known = codes[:, column] >= 0
+            counts = np.bincount(codes[known, column].astype(np.int64), weights[known], minlength=size) + LEVEL_COUNT
+            out.append(_shares(counts / counts.sum(), states))
+        return out
+
+
+def initial_tables(
+    kinds: Sequence[TreeRows], sizes: Sequence[int], parents: Sequence[int], draw: np.random.Generator, copies: int = 1
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the initial tables of each column: P(column | hidden), and P(hidden | parent's hidden) or its prior."""
-    codes, weights = evidence.codes, evidence.row_weights
-    pairs = ColumnPairs(sizes, [(codes, weights)])
-    shares = []
-    for column, (size, states) in enumerate(zip(sizes, hidden, strict=True)):
-        known = codes[:, column] >= 0
-        counts = np.bincount(codes[known, column].astype(np.int64), weights[known], minlength=size) + LEVEL_COUNT
-        shares.append(_shares(counts / counts.sum(), states))
+    """Return the initial tables of each column: P(column | hidden), and P(hidden | parent's hidden) or its prior.
+
+    Args:
+        kinds: the rows and hidden states of trees; the states of all trees are one after the other in the tables.
+        sizes: the levels of each column.
+        parents: the parent of each column, -1 for a root.
+        draw: of the random part of tables between hidden variables.
+        copies: how many trees start from the rows of each kind.
+    """
+    pairs = [ColumnPairs(sizes, [(one.codes, one.evidence.row_weights)]) for one in kinds]
+    shares = [one.shares(sizes) for one in kinds]
     out = []
     for column, parent in enumerate(parents):
-        share = shares[column]
-        level = share / share.sum(axis=1, keepdims=True)  # P(level | state)
-        marginal = share.sum(axis=0)
-        emission = (1 - BLUR) * level + BLUR * marginal
-        state = share / marginal  # (states, levels): P(state | level), by column
-        emission = np.tile(emission / emission.sum(axis=1, keepdims=True), (trees, 1))
-        if parent < 0:
-            prior = np.tile(share.sum(axis=1), trees)
-            out.append((emission, prior / prior.sum()))
-            continue
-        both = pairs.counts(parent, column) + LEVEL_COUNT
-        above = shares[parent] / shares[parent].sum(axis=1, keepdims=True)
-        link = above @ (both / both.sum(axis=1, keepdims=True)) @ state.T
-        uneven = [link * draw.standard_gamma(UNEVENNESS, link.shape) + 1e-6 for _ in range(trees)]
-        out.append((emission, side_by_side([one / one.sum(axis=1, keepdims=True) for one in uneven])))
+        emissions, links, priors = [], [], []
+        for kind, pair, share in zip(kinds, pairs, shares, strict=True):
+            of_column = share[column]
+            level = of_column / of_column.sum(axis=1, keepdims=True)  # P(level | state)
+            marginal = of_column.sum(axis=0)
+            emission = (1 - BLUR) * level + BLUR * marginal
+            emissions += [emission / emission.sum(axis=1, keepdims=True)] * copies
+            if parent < 0:
+                priors += [of_column.sum(axis=1) * (kind.evidence.weight + LEVEL_COUNT)] * copies
+                continue
+            state = of_column / marginal  # (states, levels): P(state | level), by column
+            both = pair.counts(parent, column) + LEVEL_COUNT
+            above = share[parent] / share[parent].sum(axis=1, keepdims=True)
+            link = above @ (both / both.sum(axis=1, keepdims=True)) @ state.T
+            uneven = [link * draw.standard_gamma(UNEVENNESS, link.shape) + 1e-6 for _ in range(copies)]
+            links += [one / one.sum(axis=1, keepdims=True) for one in uneven]
+        prior = np.concatenate(priors) if priors else np.zeros(0)
+        out.append((np.concatenate(emissions), side_by_side(links) if links else prior / prior.sum()))
     return out
 
 
@@ -231,29 +281,44 @@ def _shares(marginal: np.ndarray, states: int) -> np.ndarray:
     return overlap + 1e-9
 
 
-def _network(
+def network_of_tree(
     columns: Sequence[Variable],
     parents: Sequence[int],
     starts: Sequence[tuple[np.ndarray, np.ndarray]],
-    trees: int,
-    name: str,
+    names: Sequence[str],
+    label: tuple[Variable, np.ndarray] | None = None,
 ) -> Network:
-    """The blocks: a Source for each root, a Diverter for each hidden variable with children, a SISO for each arc."""
-    causes = [Variable(f"{name}:{column.name}", len(start[0])) for column, start in zip(columns, starts, strict=True)]
+    """Return a hidden tree: a Source for the root, Diverters for hidden variables with children, a SISO for each arc.
+
+    Args:
+        columns: the columns as variables.
+        parents: the parent of each column, -1 for a root.
+        starts: the initial tables of each column, see `initial_tables`; cells that are 0 stay 0.
+        names: of the hidden variable of each column.
+        label: one more column that is determined by the hidden variable of the root, and the table of zeros and ones
+            from that to it.
+    """
+    causes = [Variable(name, len(start[0])) for name, start in zip(names, starts, strict=True)]
     children: list[list[int]] = [[] for _ in columns]
     for node, parent in enumerate(parents):
         if parent >= 0:
             children[parent].append(node)
     blocks: list[Block] = [Source(causes[node], starts[node][1]) for node, parent in enumerate(parents) if parent < 0]
     for node, cause in enumerate(causes):
-        leaf, *others = (columns[node], starts[node][0]), *((causes[one], starts[one][1]) for one in children[node])
-        if not others:
-            blocks.append(SISO(cause, *leaf))
+        below = [SISO(cause, columns[node], starts[node][0])]
+        for one in children[node]:
+            table = starts[one][1]
+            below.append(SISO(cause, causes[one], table, support=None if table.all() else table > 0))
+        if label is not None and parents[node] < 0:
+            below.append(SISO(cause, *label, support=label[1]))
+        if len(below) == 1:
+            blocks += below
             continue
-        legs = [Variable(f"{cause.name}->{target.name}", cause.labels) for target, _ in (leaf, *others)]
-        blocks += [Diverter([cause], legs), SISO(legs[0], *leaf)]
-        for leg, (target, start) in zip(legs[1:], others, strict=True):
-            blocks.append(SISO(leg, target, start, support=start > 0 if trees > 1 else None))
+        legs = [Variable(f"{cause.name}->{block.output.name}", cause.labels) for block in below]
+        blocks.append(Diverter([cause], legs))
+        blocks += [
+            SISO(leg, block.output, block.table, support=block.support) for leg, block in zip(legs, below, strict=True)
+        ]
     return Network(blocks)
 
 
@@ -267,6 +332,7 @@ def counts_of_prior(network: Network, evidence: Evidence, rows: float, trees: in
     (root,) = network._spec.layout.prior_names
     states = network.variable(root).cardinality
     out: dict[str, np.ndarray] = {root: np.full(states, rows * trees / states)}
+    columns = np.asfortranarray(evidence.codes)  # read column by column
     for block in network.blocks:
         if not isinstance(block, SISO):
             continue
@@ -275,7 +341,7 @@ def counts_of_prior(network: Network, evidence: Evidence, rows: float, trees: in
             allowed = np.ones((states, levels)) if block.support is None else block.support.astype(np.float64)
             out[block.output.name] = rows * LINK_ROWS * allowed / allowed.sum(axis=1, keepdims=True)
             continue
-        codes = evidence.codes[:, evidence.columns.index(block.output.name)]
+        codes = columns[:, evidence.columns.index(block.output.name)]
         counts = np.bincount(codes[codes >= 0].astype(np.int64), evidence.row_weights[codes >= 0], minlength=levels)
         shares = (counts + LEVEL_COUNT) / (counts + LEVEL_COUNT).sum()
         out[block.output.name] = np.tile(rows * min(levels / LEVELS_PER_ROW, MOST_PRIOR_ROWS) * shares, (states, 1))

@@ -7,7 +7,7 @@ probable, for another round (classification EM: Celeux and Govaert, 1992, Comput
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,9 @@ import numpy as np
 from ..core import settings
 from ..core.exceptions import LearningError, WiringError
 from ..flow import em
+from ..flow.mstep import Smoothing
 from ..graph.network import Network
+from ..learning.checkpoints import Journal, Place, open_journal
 from ..learning.execution import engine_for
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
@@ -29,6 +31,9 @@ ROWS_AT_ONCE = 2**13
 
 LEAST_GAIN = 3e-4
 """The part of the log-likelihood of rows kept back that a round must gain, so that there is another."""
+
+MOST_KEPT_CELLS = 2**27
+"""Of the tables of all trees and rounds that a checkpoint keeps: 1 GiB."""
 
 TREES, ROUNDS, TREE_EPOCHS, STRENGTH = 16, 4, 5, 15.0
 """Unless given: the trees, rounds, epochs of each tree in a round, and rows of the prior for each hidden state."""
@@ -46,6 +51,7 @@ def tree_mixture(
     validation: Any = None,
     seed: int = 0,
     watch: em.Watcher | None = None,
+    checkpoint: Place = None,
     engine: str = "auto",
     threads: int | None = None,
     device: str | None = None,
@@ -67,6 +73,9 @@ def tree_mixture(
         seed: of the groups of rows that learning begins with.
         watch: called after every epoch with the number of the tree, of the epoch, and the log-likelihood per row of
             its group. Learning ends, and keeps what it has, when it returns True.
+        checkpoint: a file, or a `Checkpoint`, that keeps the progress of learning, so that it can be resumed: trees
+            that were learnt before are not learnt again, and the mixture is the same to the last bit. Where the trees
+            of all rounds take more than 1 GiB nothing is kept.
         engine: see `Network.learn`, and so are the others.
         threads: how many threads.
         device: where engine="torch" computes.
@@ -86,29 +95,45 @@ def tree_mixture(
     best = TreeMixture(network, [1.0], {name: _table(network, name)[None] for name in own})
     reached = -np.inf if kept_back is None else mean_log_likelihood(best, kept_back, **run)
     group = nearest_centres(table, [network.variable(name).cardinality for name in table.columns], trees, seed)
-    prior = {name: strength * _table(network, name) for name in own}
-    options = {**run, "epochs": epochs, "only": own, "smoothing": prior, "merge": False}
+    prior = Smoothing.of(network._spec, {name: strength * _table(network, name) for name in own})  # made once
+    learning = {**run, "epochs": epochs, "only": own, "smoothing": prior, "merge": False}
     watched, mixture = _Watched(watch), best
-    for number in range(rounds):
-        if number:
-            group = mixture.scores(table, **run).argmax(axis=1)
-        tables: dict[str, list[np.ndarray]] = {name: [] for name in own}
-        shares = np.bincount(group, table.row_weights, minlength=trees) + 1.0
-        for tree in range(trees):
-            member = network._with(network._parameters)
-            rows = table.take(np.flatnonzero(group == tree))
-            if rows.weight > 0 and not watched.ended:
-                member.learn(rows, watch=watched.of(tree), **options)
-            for name in own:
-                tables[name].append(_table(member, name))
-        mixture = TreeMixture(network, shares, {name: np.stack(found) for name, found in tables.items()})
-        score = 0.0 if kept_back is None else mean_log_likelihood(mixture, kept_back, **run)
-        gained = score - reached
-        if kept_back is None or gained > 0:
-            best, reached = mixture, score
-        if watched.ended or (kept_back is not None and gained < LEAST_GAIN * abs(reached)):
-            break
+    is_kept = 2 * trees * rounds * plan.layout.size <= MOST_KEPT_CELLS
+    with open_journal(checkpoint if is_kept else None) as journal:
+        for number in range(rounds):
+            if number:
+                group = mixture.scores(table, **run).argmax(axis=1)
+            shares = np.bincount(group, table.row_weights, minlength=trees) + 1.0
+            tables = _tables_of_trees(network, table, group, trees, watched, journal, learning)
+            mixture = TreeMixture(network, shares, tables)
+            score = 0.0 if kept_back is None else mean_log_likelihood(mixture, kept_back, **run)
+            gained = score - reached
+            if kept_back is None or gained > 0:
+                best, reached = mixture, score
+            if watched.ended or (kept_back is not None and gained < LEAST_GAIN * abs(reached)):
+                break
     return best
+
+
+def _tables_of_trees(
+    network: Network,
+    table: Evidence,
+    group: np.ndarray,
+    trees: int,
+    watched: _Watched,
+    journal: Journal | None,
+    learning: Mapping[str, Any],
+) -> dict[str, np.ndarray]:
+    """Learn the tree of each group of rows; returns the tables of all trees by hidden variable."""
+    tables = {name: np.empty((trees, *_table(network, name).shape)) for name in own_names(network)}
+    for tree in range(trees):
+        member = network._with(network._parameters)
+        rows = table.take(np.flatnonzero(group == tree))
+        if rows.weight > 0 and not watched.ended:
+            member.learn(rows, watch=watched.of(tree), checkpoint=journal, **learning)
+        for name, found in tables.items():
+            found[tree] = _table(member, name)
+    return tables
 
 
 def _table(network: Network, name: str) -> np.ndarray:

@@ -20,11 +20,13 @@ from .arc_rules import ArcRules, arc_pairs
 from .bayesian import Arcs, BayesianNetwork
 from .climbing import ArcMove, Climb, Parents, StructureWatcher
 from .exact_search import best_structure
+from .independence_search import IndependenceRecord, IndependenceTests, refuse_missing, structure_by_tests
+from .order_search import OrderSearch
 from .scores import FamilyScores, ScoreRule, refuse_large_families
 from .structural_em import EPOCHS, TOLERANCE, StructuralEM
 from .tree_learning import TreeTable, column_states
 
-SEARCHES = ("hill_climbing", "tabu", "exact")
+SEARCHES = ("hill_climbing", "tabu", "order", "exact", "pc")
 
 
 @dataclass(frozen=True)
@@ -35,9 +37,11 @@ class SearchRecord:
         rule: the score and its settings.
         method: of the search.
         score: of the structure found.
-        moves: the path of a search step by step; empty for an exact one. With missing values, that of the last round.
+        moves: the path of hill climbing or a tabu search; empty for other methods. With missing values, that of the
+            last round.
         families: how many families were counted.
         rounds: of structural EM, with the score after each; empty where nothing is missing.
+        independence: what the tests of method "pc" found; None for other methods.
     """
 
     rule: ScoreRule
@@ -46,6 +50,7 @@ class SearchRecord:
     moves: tuple[ArcMove, ...]
     families: int
     rounds: tuple[float, ...] = ()
+    independence: IndependenceRecord | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,7 @@ class SearchMethod:
     watch: StructureWatcher | None = None
     rounds: int = 10
     draws: int = 10
+    alpha: float = 0.05
 
     def __post_init__(self) -> None:
         settings.choice("method", self.name, SEARCHES, LearningError)
@@ -66,21 +72,63 @@ class SearchMethod:
         settings.whole("rounds", self.rounds, 1, LearningError)
         settings.whole("draws", self.draws, 1, LearningError)
         settings.whole("seed", self.seed, 0, LearningError)
+        settings.number("alpha", self.alpha, LearningError, 1.0)
         if self.threads is not None:
             settings.whole("threads", self.threads, 1, LearningError)
 
     def run(self, scores: FamilyScores, rules: ArcRules, start: Parents) -> tuple[Parents, tuple[ArcMove, ...]]:
-        """The structure found, and the path to it."""
+        """The structure of the highest score found, and the path to it."""
         if self.name == "exact":
             return best_structure(scores, rules), ()
         climb = Climb(scores, rules, self.watch)
         if self.name == "hill_climbing":
             found = climb.hill_climbing(start, self.restarts, self.seed)
+        elif self.name == "order":
+            first = climb.hill_climbing(start, 0, self.seed)
+            orders = OrderSearch(scores, rules, self.watch, len(climb.moves), climb.stopped)
+            return orders.run(first, self.restarts, self.seed), ()
         else:
             found = climb.tabu(start)
             if self.restarts:
                 found = climb.hill_climbing(found, self.restarts, self.seed)
         return found, tuple(climb.moves)
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """All settings of `search`, by the names that it has for them."""
+
+    score: str = "bic"
+    method: str = "hill_climbing"
+    required: Arcs = ()
+    forbidden: Arcs = ()
+    tiers: Iterable[Collection[Name]] | None = None
+    roots: Collection[Name] = ()
+    max_parents: int | None = None
+    start: BayesianNetwork | Arcs | None = None
+    restarts: int = 0
+    alpha: float = 0.05
+    states: Mapping[str, Any] | None = None
+    hidden: Mapping[str, Any] | None = None
+    weights: Any = None
+    smoothing: float = 1.0
+    equivalent_size: float = 1.0
+    held_out: float = 0.2
+    rounds: int = 10
+    draws: int = 10
+    seed: int = 0
+    threads: int | None = None
+    watch: StructureWatcher | None = None
+
+    def prepared(self, data: frames.Data) -> tuple[StructureTable, SearchPlan]:
+        """The rows of a table as codes, and a search that is ready to run on them; settings are checked."""
+        table = StructureTable.of(data, self.states, self.weights, self.hidden)
+        rules = ArcRules.of(table.names, self.required, self.forbidden, self.tiers, self.roots, self.max_parents)
+        rule = ScoreRule(self.score, self.equivalent_size, self.held_out, self.smoothing, self.seed)
+        method = SearchMethod(
+            self.method, self.restarts, self.seed, self.threads, self.watch, self.rounds, self.draws, self.alpha
+        )
+        return table, SearchPlan.of(table, rule, rules, method, self.start)
 
 
 def search(
@@ -95,6 +143,7 @@ def search(
     max_parents: int | None = None,
     start: BayesianNetwork | Arcs | None = None,
     restarts: int = 0,
+    alpha: float = 0.05,
     states: Mapping[str, Any] | None = None,
     hidden: Mapping[str, Any] | None = None,
     weights: Any = None,
@@ -107,26 +156,31 @@ def search(
     threads: int | None = None,
     watch: StructureWatcher | None = None,
 ) -> BayesianNetwork:
-    """A Bayesian network over the columns of a table: the structure of the highest score found, its tables learnt.
+    """Find a Bayesian network in a table: which columns depend on which, with the tables learnt from the rows.
 
-    How the structure was found is its `search_record`: the score, the path of moves. Missing values are averaged over
-    by structural EM (Friedman, 1998): in each round they are drawn from their distribution under the network so far,
-    the structure of the highest expected score is searched, and its tables are learnt by EM from the rows as they are;
-    the score is then that of the observed values (Cheeseman and Stutz, 1996).
+    The structure of the highest score that was found is returned; how it was found is its `search_record`: the score,
+    and the path of moves. Missing values are averaged over by structural EM (Friedman, 1998): in each round they are
+    drawn from their distribution under the network so far, the structure of the highest expected score is searched,
+    and its tables are learnt by EM from the rows as they are; the score is then that of the observed values (Cheeseman
+    and Stutz, 1996).
 
     Args:
         data: the rows: a mapping of columns, any dataframe, or a file or stream larger than memory. Columns of
             measurements are put in bins first, see `Schema`.
         score: "bic", "aic", "bdeu" or "k2"; or "log_likelihood", that of rows kept back.
-        method: "hill_climbing", "tabu", or "exact": the best of all structures, of up to 20 columns.
+        method: "hill_climbing"; "tabu" and "order" (over orders of the columns), which begin where it ends; "exact":
+            the best of all structures, of up to 20 columns; or "pc": by tests of independence instead of a score.
         required: arcs that must be there, as pairs (parent, child) or the parents of each child.
         forbidden: arcs that must not be there.
         tiers: lists of columns, causes first: no arc leads from a later tier to an earlier one. A column that is in
             none may stand anywhere.
         roots: columns without parents.
-        max_parents: the most parents of a column; any number unless given.
-        start: where a search step by step begins: a network, or arcs. No arcs but the required ones unless given.
-        restarts: how often to go on from the best structure with some random moves.
+        max_parents: the most parents of a column; any number unless given. For "pc" also the most columns of a set
+            given which two others are tested.
+        start: the structure with which hill climbing begins: a network, or arcs. No arcs but the required ones unless
+            given.
+        restarts: how often to go on from the best structure, or order, with some random moves.
+        alpha: for "pc", the p-value above which two columns count as independent.
         states: of columns that have states no row has, or more of them than are taken for a category.
         hidden: variables that no column has, with their states; give arcs to and from them by `start` or `required`.
         weights: for how many equal rows each row stands; the name of a column for a stream.
@@ -139,12 +193,11 @@ def search(
         threads: how many threads; all processors unless given. The result does not depend on it.
         watch: called after each move with the number of moves and the score; the search ends when it returns True.
     """
-    table = StructureTable.of(data, states, weights, hidden)
-    rules = ArcRules.of(table.names, required, forbidden, tiers, roots, max_parents)
-    rule = ScoreRule(score, equivalent_size, held_out, smoothing, seed)
-    return SearchPlan.of(
-        table, rule, rules, SearchMethod(method, restarts, seed, threads, watch, rounds, draws), start
-    ).run(table)
+    table, plan = SearchSettings(
+        score, method, required, forbidden, tiers, roots, max_parents, start, restarts, alpha, states, hidden, weights,
+        smoothing, equivalent_size, held_out, rounds, draws, seed, threads, watch,
+    ).prepared(data)  # fmt: skip
+    return plan.run(table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,9 +229,20 @@ class SearchPlan:
         """The network found in a table."""
         if table.complete:
             scores = FamilyScores.of(table.evidence, table.sizes, self.rule, self.method.threads)
-            found, moves = self.method.run(scores, self.rules, self.start)
+            if self.method.name == "pc":
+                tests = IndependenceTests.of(scores.table, self.method.alpha)
+                found, independence = structure_by_tests(tests, self.rules)
+                refuse_large_families(table.names, table.sizes, found, "allow fewer parents with 'max_parents'")
+                moves: tuple[ArcMove, ...] = ()
+            else:
+                found, moves = self.method.run(scores, self.rules, self.start)
+                independence = None
             network = self.learnt(table, found)
-            record = SearchRecord(self.rule, self.method.name, scores.total(found), moves, scores.counted)
+            record = SearchRecord(
+                self.rule, self.method.name, scores.total(found), moves, scores.counted, independence=independence
+            )
+        elif self.method.name == "pc":
+            raise refuse_missing()
         else:
             method = self.method
             em = StructuralEM(table, self.rule, self.rules, method.run, method.rounds, method.draws, method.threads)

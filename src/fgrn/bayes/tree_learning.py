@@ -387,11 +387,10 @@ class ColumnPairs:
         counts = np.zeros((sum(self.sizes[first]), there))
         step = max(2**6, BLOCK_CELLS // len(self.sizes[second]))
         for begin in range(0, len(codes), step):
-            block = codes[begin : begin + step].astype(np.int64)
-            right = block[:, second]
+            left, right = (codes[begin : begin + step, some].astype(np.int64) for some in (first, second))
             places = np.where(right < 0, there, right + self._offsets(second))  # after the last: missing
             shares = np.repeat(weights[begin : begin + step], right.shape[1])
-            for line, size, values in zip(self._offsets(first), self.sizes[first], block[:, first].T, strict=True):
+            for line, size, values in zip(self._offsets(first), self.sizes[first], left.T, strict=True):
                 cells = np.where(values < 0, size, values)[:, None] * (there + 1) + places
                 found = np.bincount(cells.ravel(), shares, (size + 1) * (there + 1)).reshape(size + 1, there + 1)
                 counts[line : line + size] += found[:size, :there]

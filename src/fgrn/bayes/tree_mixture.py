@@ -263,10 +263,14 @@ class TreeMixture(Queries):
 
     def _values(self, number: int) -> np.ndarray:
         """The parameters of a tree, in the layout of the network."""
-        layout, values = self.network._spec.layout, self.network._parameters.values.copy()
-        for name, stack in self.tables.items():
-            own_table(layout, values, name)[...] = stack[number]
+        values = self.network._parameters.values.copy()
+        self._write(number, values)
         return values
+
+    def _write(self, number: int, values: np.ndarray) -> None:
+        """Write the tables between hidden variables of a tree into parameters of the network."""
+        for name, stack in self.tables.items():
+            own_table(self.network._spec.layout, values, name)[...] = stack[number]
 
     def _swept(
         self,
@@ -286,7 +290,13 @@ class TreeMixture(Queries):
         runner = engine_for(engine, plan, encoded.rows * self.trees, device, precision)
         programs = network._programs_for(plan, (), encoded)
         sweep = messages.sweeper(runner, plan, programs, encoded, tuple(dict.fromkeys(kept)), threads, ways)
-        return lambda number: sweep(self._values(number))
+        values = network._parameters.values.copy()  # of one tree after the other: copies of large models take long
+
+        def swept(number: int) -> Messages:
+            self._write(number, values)
+            return sweep(values.view())  # another object for each tree, by which engines tell parameters apart
+
+        return swept
 
 
 def own_names(network: Network) -> list[str]:
@@ -306,22 +316,24 @@ def side_by_side(tables: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
     """Return tables of several trees as one: that of each tree between its own states, and zeros elsewhere."""
     if len(tables) == 1:
         return np.asarray(tables[0])
-    rows, columns = tables[0].shape
-    out = np.zeros((len(tables), rows, len(tables), columns))
-    for number, table in enumerate(tables):
-        out[number, :, number] = table
-    return out.reshape(len(tables) * rows, -1)
+    out = np.zeros([sum(sizes) for sizes in zip(*(table.shape for table in tables), strict=True)])
+    row = column = 0
+    for table in tables:
+        rows, columns = table.shape
+        out[row : row + rows, column : column + columns] = table
+        row, column = row + rows, column + columns
+    return out
+
+
+def copied_variables(network: Network) -> dict[str, str]:
+    """The copies that Diverters make, by name, and the hidden variable that each is a copy of."""
+    diverters = (block for block in network.blocks if isinstance(block, Diverter))
+    return {copy.name: block.inputs[0].name for block in diverters for copy in block.outputs}
 
 
 def one_network(network: Network, tables: Mapping[str, np.ndarray]) -> Network:
     """Return a hidden tree joined alike, with other tables by name, and hidden variables of as many states as these."""
-    columns = set(network.observed)
-    copies = {
-        copy.name: block.inputs[0].name
-        for block in network.blocks
-        if isinstance(block, Diverter)
-        for copy in block.outputs
-    }
+    columns, copies = set(network.observed), copied_variables(network)
 
     def variable(one: Variable) -> Variable:
         hidden = copies.get(one.name, one.name)

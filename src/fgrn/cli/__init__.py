@@ -131,11 +131,6 @@ def cli() -> None:
     """
 
 
-def entry() -> None:
-    """Run the installed command."""
-    sys.exit(main())
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit status. An error is one message on stderr, without a traceback."""
     import warnings

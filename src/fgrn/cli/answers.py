@@ -257,6 +257,38 @@ class Answer:
             rows = [[one.name, f"{one.information:.6f}", f"{one.cost:g}", f"{one.value:.6f}"] for one in found]
             say("\n" + common.aligned(["variable", "information", "cost", "value"], rows))
 
+    def sensitivities(self, target: tuple[str, Any], spread: float, picture: str | None) -> None:
+        """Show which numbers of the tables the probability of a state depends on most, and draw them."""
+        model: Any = self.model
+        found = model.sensitivities(target, self._evidence, spread=spread)
+        if picture:
+            from .. import plots
+
+            plots.save(plots.tornado(found), picture)
+        rows = [
+            {
+                "variable": one.variable,
+                "state": one.state,
+                "given": ", ".join(f"{name}={state}" for name, state in one.parents.items()),
+                "number": one.function.parameter,
+                "smaller": one.low,
+                "larger": one.high,
+                "derivative": one.function.derivative,
+            }
+            for one in found
+        ]
+        if self.as_json:
+            common.as_json(
+                {"target": dict([target]), "probability": found.probability, "spread": spread, "numbers": rows}
+            )
+        elif self.output:
+            heads = ("variable", "state", "given", "number", "smaller", "larger", "derivative")
+            self._write({name: [row[name] for row in rows] for name in heads})
+        else:
+            say(repr(found))
+        if picture and not self.as_json:
+            common.confirm(picture)
+
     def joint(self, names: Sequence[str]) -> None:
         """Show the joint distribution of some variables."""
         seen = self._propagated([], parts=["likelihood"])

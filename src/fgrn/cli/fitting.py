@@ -23,7 +23,10 @@ from .wording import say, tell
 
 MODELS = ("latent", "tan", "naive-bayes", "deep", "clusters", "ica", "tree", "hmm")
 
-CLASSIFIERS = ("latent", "tan", "naive-bayes", "deep")
+STRUCTURES = {"latent": "auto", "tan": "tan", "tree with a target": "tree"}
+"""The structure of LatentClassifier, by model."""
+
+CLASSIFIERS = (*STRUCTURES, "naive-bayes", "deep")
 
 
 def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
@@ -59,7 +62,9 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
         if settings.pop("cycles", 1) > 1:
             raise click.UsageError("--model tree is learnt in batches of rows; leave out --cycles.")
         return estimators.HiddenTreeModel(states, **settings)
-    return estimators.LatentClassifier(states, structure="tan" if model == "tan" else "auto", **settings)
+    if STRUCTURES[model] == "tree" and "n_init" in settings:
+        raise click.UsageError("--model tree has one start; leave out --starts.")
+    return estimators.LatentClassifier(states, structure=STRUCTURES[model], **settings)
 
 
 @click.command(epilog="\b\nExamples\n  fgrn fit people.csv --target buys -o people.fgrn\n"
@@ -73,7 +78,7 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 @click.option(
     "--model",
     type=click.Choice(MODELS),
-    help="The kind of model; latent with a target, clusters without. tree: for wide tables, of any column.",
+    help="The kind of model; latent with a target, clusters without. tree: for wide tables, with or without a target.",
 )
 @click.option("--hidden", help="States of the hidden variable: a number, 'auto', or 4,8 for layers. [auto]")
 @click.option("--epochs", type=click.IntRange(1), help="The most epochs of learning. [1000 for clusters, 500 or fewer]")
@@ -95,8 +100,8 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
               help="Converged when three epochs gain less log-likelihood per row. [1e-8 for clusters, else 1e-5]",
               )  # fmt: skip
 @click.option("--max-seconds", type=common.FiniteRange(0, min_open=True),
-              help="With --model latent or tan and --hidden auto: after so many no other candidate is tried. [a limit "
-              "of work, about 2 s for a few rows, 6 s for 10000]")  # fmt: skip
+              help="With --target and --hidden auto: after so many no other candidate is tried. [a limit of work, "
+              "about 2 s for a few rows, 6 s for 10000]")  # fmt: skip
 @click.option("--test", type=common.FiniteRange(0, 1, max_open=True), default=0.0, show_default=True,
               help="Share of the rows, drawn by the seed, kept back to test on.")  # fmt: skip
 @click.option("--weights", metavar="COLUMN", help="The column with the weight of each row.")
@@ -154,6 +159,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     if weights is not None and weights == target:
         raise click.UsageError(f"{weights!r} cannot be --weights and --target at once.")
     kind = model or ("latent" if target else "clusters")
+    kind = "tree with a target" if kind == "tree" and target else kind
     if kind == "naive-bayes" and hidden is not None:
         raise click.UsageError("--model naive-bayes has no hidden states; leave out --hidden.")
     if (kind in CLASSIFIERS) != (target is not None):
@@ -163,8 +169,10 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         raise click.UsageError("--sequence and --time are for rows that follow each other: say --model hmm, too.")
     if continuous and kind not in ("clusters", "hmm"):
         raise click.UsageError("--continuous is for --model clusters or hmm; others put numbers into bins.")
-    if max_seconds is not None and (kind not in ("latent", "tan") or hidden not in (None, "auto")):
-        raise click.UsageError("--max-seconds is for --model latent or tan with --hidden auto; leave it out.")
+    if max_seconds is not None and (kind not in STRUCTURES or hidden not in (None, "auto")):
+        raise click.UsageError(
+            "--max-seconds is for --model latent, tan or tree with --target and --hidden auto; leave it out."
+        )
     if kind == "hmm" and (online or streamed or dask or test or weights or cycles > 1 or is_many(data)):
         raise click.UsageError(
             "--model hmm learns from one table in memory: leave out --online, --stream, --dask, --test, --weights and "
@@ -174,7 +182,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         "cycles": cycles, "max_levels": max_levels, "random_state": seed, "unseen": unseen,
         "verbose": 0 if as_json else 1,
     }  # fmt: skip
-    if kind not in ("latent", "tan") or common.is_given("bins"):  # a classifier finds out how many it wants
+    if kind not in STRUCTURES or common.is_given("bins"):  # a classifier finds out how many it wants
         settings["n_bins"] = bins
     settings |= common.those_given(
         n_epochs=epochs,

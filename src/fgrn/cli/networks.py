@@ -271,6 +271,7 @@ def _summary_lines(found: Mapping[str, Any]) -> Iterator[str]:
     "  fgrn query alarm.bif --given HR=LOW --map LVFAILURE,HYPOVOLEMIA\n"
     "  fgrn query alarm.bif --do HR=HIGH --target BP      (set from outside)\n"
     "  fgrn query alarm.bif --given HR=LOW --voi LVFAILURE      (what to observe next)\n"
+    "  fgrn query alarm.bif --given HR=LOW --sensitivity LVFAILURE=TRUE --picture tornado.svg\n"
     "  fgrn query alarm.bif --evidence patients.csv --target LVFAILURE -o answers.csv\n"
     "  fgrn query p.uai --evidence p.uai.evid --json"
 )  # fmt: skip
@@ -293,6 +294,12 @@ def _summary_lines(found: Mapping[str, Any]) -> Iterator[str]:
 )
 @click.option("--cost", "costs", multiple=True, metavar="NAME=NUMBER",
               help="With --voi: what observing a variable costs, in nats. Repeatable.")  # fmt: skip
+@click.option("--sensitivity", metavar="NAME=STATE",
+              help="Which numbers of the tables the probability of a state depends on most.")  # fmt: skip
+@click.option("--spread", type=common.FiniteRange(0, 1, min_open=True), metavar="SHARE",
+              help="With --sensitivity: by which part each number is made smaller and larger; 0.1 unless given.",
+              )  # fmt: skip
+@click.option("--picture", metavar="FILE", help="With --sensitivity: draw it, too (.svg, .png, .pdf).")
 @click.option("--joint", metavar="A,B", help="The joint distribution of some variables.")
 @click.option("--sample", "samples", type=click.IntRange(1), metavar="N", help="Draw rows, N for each row of evidence.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of --sample and --method sampling.")
@@ -310,8 +317,9 @@ def _summary_lines(found: Mapping[str, Any]) -> Iterator[str]:
 @common.json_option
 def query(
     network: str, given: tuple[str, ...], evidence: str | None, targets: tuple[str, ...], most_probable: bool,
-    map_of: str | None, set_to: tuple[str, ...], voi: str | None, costs: tuple[str, ...], joint: str | None,
-    samples: int | None, seed: int, method: str, interval: float | None, output: str | None, from_: str | None,
+    map_of: str | None, set_to: tuple[str, ...], voi: str | None, costs: tuple[str, ...], sensitivity: str | None,
+    spread: float | None, picture: str | None, joint: str | None, samples: int | None, seed: int,
+    method: str, interval: float | None, output: str | None, from_: str | None,
     rescale: bool, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Ask a network: the posterior distribution of its variables, and the probability of the evidence.
@@ -328,6 +336,7 @@ def query(
             ("--most-probable", most_probable),
             ("--map", map_of),
             ("--voi", voi),
+            ("--sensitivity", sensitivity),
             ("--joint", joint),
             ("--sample", samples),
             ("--interval", interval),
@@ -340,13 +349,17 @@ def query(
         raise click.UsageError(f"{asked[0]} needs --method exact.")
     if costs and not voi:
         raise click.UsageError("--cost goes with --voi.")
+    if (spread or picture) and not sensitivity:
+        raise click.UsageError(f"{'--spread' if spread else '--picture'} goes with --sensitivity.")
+    common.check_picture(picture)
     if output:
         common.check_table(output, as_json)
         common.check_other(output, {"NETWORK": network, "--evidence": evidence})
     model = model_of(network, from_, rescale)
-    if set_to or voi or interval or method == "sampling":
-        told = [("--do", set_to), ("--voi", voi), ("--interval", interval), ("--method sampling", True)]
-        directed = _directed_model(model, next(option for option, on in told if on))
+    directed_only = [("--do", set_to), ("--voi", voi), ("--sensitivity", sensitivity), ("--interval", interval)]
+    asked_of_arcs = [option for option, on in (*directed_only, ("--method sampling", method == "sampling")) if on]
+    if asked_of_arcs:
+        directed = _directed_model(model, asked_of_arcs[0])
         model = _intervened(directed, set_to) if set_to else directed
     names = list(targets) or list(model.names)
     for name in names:
@@ -362,9 +375,11 @@ def query(
         answer.most_probable(names)
     elif map_of:
         answer.map_states(_names(model, map_of))
+    elif (voi or sensitivity) and rows is not None:
+        raise click.UsageError(f"{asked[0]} is asked of one row: give it by --given, and leave out --evidence.")
+    elif sensitivity:
+        answer.sensitivities(_state(model, sensitivity, "--sensitivity"), spread or 0.1, picture)
     elif voi:
-        if rows is not None:
-            raise click.UsageError("--voi is asked of one row: give it by --given, and leave out --evidence.")
         answer.value_of_asking(model.variable(voi).name, costs_of(model, costs), list(targets) or None)
     elif joint:
         answer.joint(_names(model, joint))
@@ -391,14 +406,20 @@ def _intervened(model: BayesianNetwork, set_to: tuple[str, ...]) -> BayesianNetw
     """Return a network after the interventions NAME=STATE."""
     states: dict[str, Any] = {}
     for text in set_to:
-        name, value = parted(text, model.names, "--do")
+        name, state = _state(model, text, "--do")
         if name in states:
             raise click.UsageError(f"--do sets {name!r} twice. Leave one of them out.")
-        try:
-            states[name] = model.variable(name).labels[code_of(model.variable(name), value)]
-        except FgrnError as error:
-            raise error.changed(file=f"--do {text}") from None
+        states[name] = state
     return model.do(states)
+
+
+def _state(model: FactoredModel, text: str, option: str) -> tuple[str, Any]:
+    """Return the variable and the state of NAME=STATE."""
+    name, value = parted(text, model.names, option)
+    try:
+        return name, model.variable(name).labels[code_of(model.variable(name), value)]
+    except FgrnError as error:
+        raise error.changed(file=f"{option} {text}") from None
 
 
 def costs_of(model: FactoredModel | InfluenceDiagram, costs: tuple[str, ...]) -> dict[str, float]:

@@ -8,10 +8,12 @@ from typing import Any
 import click
 
 from ..core import printing
-from ..core.exceptions import FgrnError, shortened, visible
+from ..core.exceptions import FgrnError, visible
 from ..core.whole_file import reason_of, write_whole
 from . import common, model_rows
 from .wording import say
+
+TITLES = {"residuals": "Bivariate residuals", "profile": "Estimates on the boundary"}
 
 BESIDE = 32
 """Width of the columns with frequencies in the table of a prototype, in characters."""
@@ -22,16 +24,25 @@ BESIDE = 32
 @click.argument("data", required=False)
 @click.option("--weights", metavar="COLUMN", help="The column of DATA that holds the weight of each row.")
 @click.option("--residuals", is_flag=True, help="Also show the residuals of each pair of items; needs DATA.")
+@click.option("--profile", is_flag=True, help="Also show intervals from the profile likelihood of estimates on the "
+              "boundary; needs DATA.")  # fmt: skip
 @click.option("--html", metavar="FILE", help="Write the report as an HTML page, too.")
 @common.reading
 @common.json_option
 def report(
-    model: str, data: str | None, weights: str | None, residuals: bool, html: str | None, as_json: bool, **options: Any
+    model: str,
+    data: str | None,
+    weights: str | None,
+    residuals: bool,
+    profile: bool,
+    html: str | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Report a latent class analysis: class sizes, item-response probabilities, standard errors, criteria, fit.
 
     MODEL is a file written by `fgrn fit` without a target. The report is that of the rows it was learnt from, which the
-    file holds; for a large table and with continuous columns it does not, and DATA, the table, is needed.
+    file holds; for a large table it does not, and DATA, the table, is needed.
     """
     if html is not None:
         common.check_place(html, "a page, such as report.html", "--html")
@@ -43,30 +54,27 @@ def report(
     if data is not None:
         table, weight = common.weighted(common.read_for(estimator, data, **options), weights)
         table = model_rows.matching(estimator, table)
-    elif residuals:
-        raise click.UsageError("--residuals needs DATA, the table: fgrn report MODEL DATA --residuals.")
+    elif residuals or profile:
+        option = "--residuals" if residuals else "--profile"
+        raise click.UsageError(f"{option} needs DATA, the table: fgrn report MODEL DATA {option}.")
     elif estimator._saved_report is None:
-        names = estimator.schema_.continuous
-        why = (
-            f"as with continuous columns ({shortened(map(repr, names))})"
-            if names
-            else "as the table was large or came in batches"
-        )
         raise FgrnError(
-            f"{model!r} does not hold its report, {why}, and the table that it was learnt from is needed.",
+            f"{model!r} does not hold its report, as the table was large or came in batches, and the table that it was "
+            "learnt from is needed.",
             remedies="give it: fgrn report MODEL DATA",
         )
     found = estimator.report(table, weight)
-    pairs = estimator.bivariate_residuals(table, weight) if residuals else None
+    more = {"residuals": estimator.bivariate_residuals(table, weight)} if residuals else {}
+    more |= {"profile": estimator.profile_intervals(None, table, weight)} if profile else {}
     if html is not None:
-        _write_page(html, found._repr_html_() + ("" if pairs is None else pairs._repr_html_()))
+        _write_page(html, found._repr_html_() + "".join(one._repr_html_() for one in more.values()))
         common.confirm(html)
     if as_json:
-        common.as_json(found.as_dict() | ({} if pairs is None else {"residuals": pairs.as_dicts()}))
+        common.as_json(found.as_dict() | {name: one.as_dicts() for name, one in more.items()})
         return
     say(str(found))
-    if pairs is not None:
-        say(f"\nBivariate residuals\n{pairs}")
+    for name, one in more.items():
+        say(f"\n{TITLES[name]}\n{one}")
 
 
 def _write_page(place: str, body: str) -> None:

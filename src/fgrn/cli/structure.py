@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ..bayes.bayesian import BayesianNetwork
 
 SEARCH_OPTIONS = (
-    "score", "method", "required", "forbidden", "roots", "max_parents", "restarts", "equivalent_size", "smoothing",
-    "seed",
+    "score", "method", "required", "forbidden", "roots", "max_parents", "restarts", "alpha", "equivalent_size",
+    "smoothing", "seed",
 )  # fmt: skip
 """Options that are handed on to `fgrn.search` by their names."""
 
@@ -31,8 +31,12 @@ SEARCH_OPTIONS = (
               help="Write the network: .fgrn, or BIF, XMLBIF, NET, XDSL or UAI by its name.")  # fmt: skip
 @click.option("--score", type=click.Choice(["bic", "aic", "bdeu", "k2", "log_likelihood"]), default="bic",
               show_default=True, help="Of a structure; log_likelihood is that of rows kept back.")  # fmt: skip
-@click.option("--method", type=click.Choice(["hill_climbing", "tabu", "exact"]), default="hill_climbing",
-              show_default=True, help="exact: the best of all structures, of up to 20 columns.")  # fmt: skip
+@click.option("--method", type=click.Choice(["hill_climbing", "tabu", "order", "exact", "pc"]),
+              default="hill_climbing", show_default=True,
+              help="order: over orders of the columns; exact: the best of all structures, of up to 20 columns; "
+                   "pc: by tests of independence.")  # fmt: skip
+@click.option("--alpha", type=common.FiniteRange(0, 1, max_open=True), default=0.05, show_default=True,
+              metavar="P", help="For pc: columns are independent above this p-value.")  # fmt: skip
 @click.option("--required", multiple=True, metavar="ARC", help="An arc that must be there: PARENT>CHILD. Repeatable.")
 @click.option("--forbidden", multiple=True, metavar="ARC", help="An arc that must not be there. Repeatable.")
 @click.option("--tier", "tiers", multiple=True, metavar="A,B,...",

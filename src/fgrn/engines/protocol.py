@@ -58,6 +58,9 @@ class Vector(Protocol):
     def __len__(self) -> int:
         """How many cells there are."""
 
+    def alike(self, values: Any) -> Self:
+        """Parameters, an array or such a vector, as a vector in the same place as this one."""
+
     def __add__(self, other: Any) -> Self:
         """The sum with another vector, or with an array in the plan's layout."""
 

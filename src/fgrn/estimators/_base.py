@@ -137,7 +137,7 @@ class LatentEstimator(TableEstimator):
         return {
             "epochs": self.n_epochs,
             "cycles": self.cycles,
-            "smoothing": self._smoothing(),
+            "smoothing": self._learning_smoothing(),
             "seed": self._seed(),
             "starts": self.n_init,
             "tolerance": self.tol,
@@ -277,6 +277,10 @@ class LatentEstimator(TableEstimator):
             return self.smoothing
         return {name: 1 / len(levels) for name, levels in self._observed().items()}
 
+    def _learning_smoothing(self) -> Any:
+        """Return the smoothing as `Network.learn` takes it; some networks have other tables than those of columns."""
+        return self._smoothing()
+
     # A batch at a time
 
     def _partial_fit(self, X: Any, sample_weight: Any, classes: Classes | None = None) -> Self:
@@ -311,7 +315,7 @@ class LatentEstimator(TableEstimator):
         """Run a step of online EM; the first one after `fit` begins with the counts that the model expects."""
         state = self._online or self.network_.online(self.weight_, self._power, self.effective_size)
         state.effective_size = self.effective_size
-        smoothing: Any = self._smoothing()
+        smoothing = self._learning_smoothing()
         if self._least_prior:
             layout = self.network_._spec.layout
             smoothing = dict.fromkeys(layout.prior_names, self._least_prior)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Self
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import settings
@@ -21,17 +20,18 @@ from ..statistics.bootstrap import Bootstrap, BootstrapTest, bootstrap, bootstra
 from ..statistics.fit import BivariateResiduals, GoodnessOfFit, bivariate_residuals, goodness_of_fit
 from ..statistics.groups import GroupComparison, compare_groups
 from ..statistics.latent_classes import LatentClasses, Patterns
-from ..statistics.latent_profiles import LatentProfiles, ProfileErrors, ProfileRows, profile_errors
-from ..statistics.membership import MembershipRegression, three_step_regression, two_step_regression
-from ..statistics.one_step import one_step_regression
+from ..statistics.latent_profiles import ProfileErrors, profile_errors
+from ..statistics.profile_likelihood import Held, ProfileIntervals, profile_intervals
 from ..statistics.profile_report import LatentProfileReport, latent_profile_report
-from ..statistics.report import LatentClassReport, latent_class_report, with_classes_ordered
+from ..statistics.report import LatentClassReport, latent_class_report
 from ..statistics.standard_errors import ErrorKind, StandardErrors, standard_errors
-from ..statistics.three_step import AssignedRows, DistalOutcome, distal_outcome
 from ..statistics.vuong import VuongTest, vuong_test
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
-from ._kept_rows import KeptRows
+from ._kept_rows import CLASSES, KeptRows
+
+PROFILE_TOLERANCE = 1e-11
+"""Gain per row below which a fit for the profile likelihood has converged."""
 
 MOST_SAVED_WORK = 4e9
 """Multiplications of a report that is made for the model file: about a second."""
@@ -40,7 +40,7 @@ MOST_SAVED_WORK = 4e9
 class ClassAnalysis(KeptRows):
     """The statistics of a latent class model."""
 
-    _saved_report: LatentClassReport | None = None
+    _saved_report: LatentClassReport | LatentProfileReport | None = None
     constraints: Any = None
 
     def _train(self, table: EncodedTable) -> None:
@@ -50,6 +50,13 @@ class ClassAnalysis(KeptRows):
                 setting="n_hidden",
                 value="auto",
             )
+        for entry in self.constraints or ():
+            if isinstance(entry, (list, tuple)) and len(entry) > 3 and entry[2] is None:
+                raise LearningError(
+                    f"hold a class size in {entry!r}; probabilities of columns may be held.",
+                    setting="constraints",
+                    value=entry,
+                )
         if self.schema_.continuous:
             self._refuse_constraints("models with continuous columns")
         super()._train(table)
@@ -94,13 +101,13 @@ class ClassAnalysis(KeptRows):
             sample_weight: one weight per row of X.
         """
         check_is_fitted(self)
-        if self.schema_.continuous:
-            profiles = self._profiles(), self._profile_rows(X, sample_weight)
-            return latent_profile_report(*profiles, self.history_, self._parameter_count(self.network_))
         if X is None and sample_weight is None and self._kept is None and self._saved_report is not None:
             return self._saved_report
-        model, rows = self._analysed(X, sample_weight)
-        return latent_class_report(model, rows, self.history_, self._parameter_count(self.network_))
+        return self._report_on(*self._analysed(X, sample_weight))
+
+    def _report_on(self, model: LatentClasses, rows: Patterns) -> LatentClassReport | LatentProfileReport:
+        made = latent_class_report if model.numbers is None else latent_profile_report
+        return made(model, rows, self.history_, self._parameter_count(self.network_))
 
     def standard_errors(
         self,
@@ -130,15 +137,40 @@ class ClassAnalysis(KeptRows):
         """
         check_is_fitted(self)
         grouped = clusters is not None or strata is not None
-        if self.schema_.continuous and not grouped and weights == "frequency":
-            return profile_errors(self._profiles(), self._profile_rows(X, sample_weight), kind, level)
         if grouped and X is None:
             raise LearningError(
                 "Clusters and strata are of the rows of a table: give it, and its weights, as X and sample_weight."
             )
         model, rows = self._analysed(X, sample_weight, merge=not grouped)
         how = ErrorKind.of(len(rows.codes), kind, weights, clusters, strata)
-        return standard_errors(model, rows, how, level)
+        return (standard_errors if model.numbers is None else profile_errors)(model, rows, how, level)
+
+    def profile_intervals(
+        self, which: Any = None, X: Any = None, sample_weight: Any = None, *, level: float = 0.95
+    ) -> ProfileIntervals:
+        """Confidence intervals from the profile likelihood, which are valid for estimates on the boundary, too.
+
+        Each limit takes some fits with one probability held; the likelihood is that without smoothing.
+
+        Args:
+            which: None for all estimates on the boundary (probability 0 or 1); "class sizes"; the name of a column; or
+                a list of (column, class, level).
+            X: the table it was fitted on; not needed right after `fit`.
+            sample_weight: one weight per row of X.
+            level: of the intervals.
+        """
+        model, rows = self._analysed(X, sample_weight)
+        own = list(self.constraints or ())
+
+        def fit(start: LatentClasses, some: Patterns, held: Held | None) -> LatentClasses:
+            entries = own
+            if held is not None:
+                item, k, word, value = held
+                entries = [*own, ("fixed", item, k, word, value) if item else ("fixed", CLASSES, None, k, value)]
+            tight = {"constraints": entries, "tolerance": min(self.tol, PROFILE_TOLERANCE)}
+            return self._fit_from(start, some, 0.0, 0, **tight)
+
+        return profile_intervals(model, rows, which, fit, level)
 
     def goodness_of_fit(
         self, X: Any = None, sample_weight: Any = None, *, n_bootstrap: int = 0, n_init: int | None = None
@@ -154,6 +186,7 @@ class ClassAnalysis(KeptRows):
                 for those of the chi-square distribution.
             n_init: starts for each of them, the first from the estimate; those of the model unless given.
         """
+        self._refuse_numbers("Goodness of fit is", "compare numbers of classes: compare, bootstrap_lrt")
         model, rows = self._analysed(X, sample_weight)
         count = self._parameter_count(self.network_)
         if not n_bootstrap:
@@ -167,6 +200,7 @@ class ClassAnalysis(KeptRows):
             X: the table it was fitted on; not needed right after `fit`.
             sample_weight: one weight per row of X.
         """
+        self._refuse_numbers("Bivariate residuals are", "compare numbers of classes: compare, bootstrap_lrt")
         return bivariate_residuals(*self._analysed(X, sample_weight))
 
     def bootstrap(
@@ -228,68 +262,6 @@ class ClassAnalysis(KeptRows):
         extra = self._parameter_count(self._network(model.n_classes + 1)) - self._parameter_count(self.network_)
         return vuong_test(model, more, rows, extra)
 
-    def membership_regression(
-        self,
-        covariates: Any,
-        X: Any = None,
-        sample_weight: Any = None,
-        *,
-        steps: int = 3,
-        kind: str = "observed",
-        weights: str = "frequency",
-        clusters: Any = None,
-        strata: Any = None,
-        n_init: int | None = None,
-    ) -> MembershipRegression:
-        """Regress class membership on covariates: a multinomial logit, in one step with the classes, in two or three.
-
-        One step estimates the classes anew, together with the coefficients (latent class regression); its result has
-        the item-response probabilities, memberships and criteria of that model. Two steps leave the item-response
-        probabilities as they are. Three steps use the class that each row is assigned to, corrected for wrong
-        assignments; its standard errors take the classes as they were found. This model is not changed.
-
-        Args:
-            covariates: a mapping of columns or a dataframe, a row for each row of X; words are compared with their
-                first level in the order of the alphabet. Rows with a missing covariate are left out.
-            X: the table it was fitted on; not needed right after `fit`.
-            sample_weight: one weight per row of X.
-            steps: 1, 2 or 3.
-            kind: of the standard errors: "observed" information or "robust" (sandwich).
-            weights: "frequency" or "sampling", as in `standard_errors`.
-            clusters: the cluster of each row: the errors are robust.
-            strata: the stratum of each row.
-            n_init: starts of one step, the first from the estimate; those of the model unless given.
-        """
-        check_is_fitted(self)
-        settings.choice("steps", steps, (1, 2, 3), LearningError)
-        if self.n_hidden_ == 1:
-            raise LearningError("The model has one class, so that membership has nothing to be regressed on.")
-        if self.schema_.continuous and steps == 3:
-            assigned = self._assigned(X, sample_weight)
-            how = ErrorKind.of(len(assigned.weights), kind, weights, clusters, strata)
-            return three_step_regression(assigned, covariates, how)
-        model, rows = self._analysed(X, sample_weight, merge=False)
-        how = ErrorKind.of(len(rows.codes), kind, weights, clusters, strata)
-        if steps < 3:
-            self._refuse_constraints("one or two steps")
-        if steps == 1:
-            starts = self.n_init if n_init is None else n_init
-            settings.whole("n_init", starts, 1, LearningError)
-            return one_step_regression(model, rows, covariates, how, starts, self._seed())
-        if steps == 2:
-            return two_step_regression(model, rows, covariates, how)
-        return three_step_regression(AssignedRows.of(model, rows), covariates, how)
-
-    def distal_outcome(self, outcome: Any, X: Any = None, sample_weight: Any = None) -> DistalOutcome:
-        """The mean of an outcome in each class, corrected for wrong assignments (three-step BCH), and their test.
-
-        Args:
-            outcome: a number for each row of X, or 0 and 1; rows where it is missing are left out.
-            X: the table it was fitted on; not needed right after `fit`.
-            sample_weight: one weight per row of X.
-        """
-        return distal_outcome(self._assigned(X, sample_weight), outcome)
-
     def compare_groups(
         self,
         groups: Any,
@@ -343,7 +315,7 @@ class ClassAnalysis(KeptRows):
         }
         self.history_ = replace(self.history_, not_estimated=lost)
         if self._saved_report is not None:
-            self._saved_report = with_classes_ordered(self._saved_report, order, self.history_)
+            self._saved_report = self._saved_report.ordered(order, self.history_)
         return self
 
     def agreement(self, other: ClassAnalysis, X: Any = None, sample_weight: Any = None) -> SolutionComparison:
@@ -356,44 +328,24 @@ class ClassAnalysis(KeptRows):
         """
         model, rows = self._analysed(X, sample_weight)
         theirs = other._estimates()
-        if theirs.names != model.names or theirs.levels != model.levels or other.schema_.continuous:
+        same = theirs.names == model.names and theirs.levels == model.levels
+        if not same or other.schema_.continuous != self.schema_.continuous:
             raise LearningError("Two solutions are compared that have the same columns with the same levels.")
-        first, second = (one.posterior(rows.codes)[0].argmax(axis=1) for one in (model, theirs))
+        first, second = (one.posterior(rows)[0].argmax(axis=1) for one in (model, theirs))
         return SolutionComparison.of(first, second, rows.weights, (model.n_classes, theirs.n_classes))
 
-    def _assigned(self, X: Any, sample_weight: Any) -> AssignedRows:
-        """The likeliest class of each row, with how often it is the wrong one."""
-        check_is_fitted(self)
-        if not self.schema_.continuous:
-            return AssignedRows.of(*self._analysed(X, sample_weight, merge=False))
-        rows = self._profile_rows(X, sample_weight)
-        posterior, weights = self._profiles().posterior(rows)[0], rows.weights
-        if X is None and self._fit_weights is not None:  # rows of weight 0 are not kept, and have their places here
-            known, weights = posterior, np.array(self._fit_weights, dtype=np.float64)
-            posterior = np.full((len(weights), known.shape[1]), 1 / known.shape[1])
-            posterior[np.flatnonzero(weights)] = known
-        return AssignedRows.of_memberships(posterior, weights)
-
-    def _profiles(self) -> LatentProfiles:
-        """The estimates of a model with continuous columns."""
-        self._refuse_constraints("analyses of continuous columns")
-        return LatentProfiles.of(self._estimates(), self.network_.moments, self.network_.leaves)
-
-    def _profile_rows(self, X: Any, sample_weight: Any) -> ProfileRows:
-        """The rows that a model with continuous columns is judged on: those of the fit unless given."""
-        rows = self._rows_of(X, sample_weight)
-        codes = Patterns.of(rows, self._estimates().names, merge=False).codes
-        return ProfileRows(codes, rows.numbers, np.array(rows.row_weights, dtype=np.float64))
-
-    def _analysed(self, X: Any, sample_weight: Any, merge: bool = True) -> tuple[LatentClasses, Patterns]:
-        """The estimates, and the rows they are judged on."""
+    def _refuse_numbers(self, what: str, instead: str) -> None:
+        """Raise an error where an analysis is of patterns of levels, and there are continuous columns."""
         check_is_fitted(self)
         if self.schema_.continuous:
             raise LearningError(
-                "This analysis is of patterns of levels, and the model has continuous columns.",
+                f"{what} computed from patterns of levels, and continuous columns have none.",
                 column=self.schema_.continuous[0],
-                remedies=("use report", Remedy("put the numbers into bins", continuous=None)),
+                remedies=(instead, Remedy("put the numbers into bins", continuous=None)),
             )
+
+    def _analysed(self, X: Any, sample_weight: Any, merge: bool = True) -> tuple[LatentClasses, Patterns]:
+        """The estimates, and the rows they are judged on."""
         model = self._estimates()
         rows = self._rows_of(X, sample_weight)
         if rows is self._kept and not merge:
@@ -419,12 +371,12 @@ class ClassAnalysis(KeptRows):
             remedies="give the table as X",
         )
 
-    def _report_to_save(self) -> LatentClassReport | None:
+    def _report_to_save(self) -> LatentClassReport | LatentProfileReport | None:
         """The report that goes into the model file; None if it would take long, or the rows are not there."""
-        if self._kept is None or self.schema_.continuous:
+        if self._kept is None:
             return self._saved_report
         count = self._parameter_count(self.network_)
         work = self._kept.rows * float(count) ** 2
         if work > MOST_SAVED_WORK:
             return None
-        return latent_class_report(*self._analysed(None, None), self.history_, count)
+        return self._report_on(*self._analysed(None, None))

@@ -17,12 +17,16 @@ from ..core.exceptions import LearningError, Remedy
 from ..graph import structures
 from ..graph.network import Network
 from ..statistics.bootstrap import Refit, drawn_from_rows
-from ..statistics.imputation import MissingValues, drawn_values
+from ..statistics.continuous_items import ContinuousItems
+from ..statistics.imputation import MissingValues, drawn_values, numbers_filled
 from ..statistics.latent_classes import LatentClasses, Patterns
 from ..tables import frames, outputs
 from ..tables.encoded import EncodedTable, Evidence
 from ._state_count import Choosing
 from ._tables import Classes, array_like, is_array
+
+CLASSES = "classes"
+"""The hidden variable of networks that are made for a fit."""
 
 MOST_KEPT_CELLS = 2**24
 """Cells of a table that are kept with the model, a byte each."""
@@ -64,7 +68,8 @@ class KeptRows(Choosing):
         """Complete a table m times, each missing value drawn as it is uncertain (multiple imputation).
 
         Analyse each of the tables, and put the results together with `fgrn.pool`. A missing number becomes one that was
-        observed in the bin that was drawn. Without smoothing, each cell of a level that occurs in the rows of the fit
+        observed in the bin that was drawn; that of a continuous column is drawn from its normal distribution in the
+        class that was drawn for the row. Without smoothing, each cell of a level that occurs in the rows of the fit
         has a Dirichlet count of 0.01 in the fits to drawn rows, so that values are possible that no drawn row has.
 
         Args:
@@ -75,21 +80,15 @@ class KeptRows(Choosing):
         """
         check_is_fitted(self)
         settings.whole("m", m, 1, LearningError)
-        if self.schema_.continuous:
-            raise LearningError(
-                "Missing values are drawn from levels, and the model has continuous columns.",
-                column=self.schema_.continuous[0],
-                remedies=("use complete", Remedy("put the numbers into bins", continuous=None)),
-            )
         plain = frames.columns(X) if isinstance(X, dict) else {}
         columns, data, _ = self._completable(plain or X)
         model = self._estimates()
-        codes = np.stack([data[name].codes for name in model.names], axis=1).astype(np.int32)
+        given = Patterns.of(self._encoded(data, None), model.names, merge=False)
         rows = self._rows_of_uncertainty(data) if uncertainty else None
         counts = None if rows is None or self.smoothing else _counts_of_levels(model, rows)
         generator, refit = np.random.default_rng(self._seed()), self._refit(1, counts)
         missing = [
-            MissingValues.of(item, self.schema_[name], codes[:, item], frames.as_list(columns[name]))
+            MissingValues.of(item, self.schema_[name], given.codes[:, item], frames.as_list(columns[name]))
             for item, name in enumerate(model.names)
         ]
         found = []
@@ -98,8 +97,9 @@ class KeptRows(Choosing):
             if rows is not None:
                 seed = int(generator.integers(2**31 - 1))
                 drawn = refit(drawn_from_rows(rows, generator), model.n_classes, seed)
-            full = drawn_values(drawn, codes, generator)
-            filled = {one.name: one.filled(full[:, one.item], generator) for one in missing if one.rows}
+            full = drawn_values(drawn, given, generator)
+            filled = {one.name: one.filled(full.codes[:, one.item], generator) for one in missing if one.rows}
+            filled |= numbers_filled(columns, self.schema_.continuous, given.numbers, full.numbers)
             wanted = array_like(X, filled, self._names()) if is_array(X) else None
             found.append(outputs.with_columns_replaced(X, plain, filled) if wanted is None else wanted)
         return found
@@ -133,28 +133,39 @@ class KeptRows(Choosing):
 
         def refit(rows: Patterns, size: int, seed: int) -> LatentClasses:
             net = self.network_.copy() if size == own.n_classes else self._network(size)
-            net.learn(Evidence.of_codes(own.names, rows.codes, rows.weights), **(options | {"seed": seed}))
+            net.learn(rows.evidence(own.names), **(options | {"seed": seed}))
             return self._estimates_of(net)
 
         return refit
 
     def _fit_from(
-        self, start: LatentClasses, rows: Patterns, smoothing: Mapping[str, float], random: int
+        self,
+        start: LatentClasses,
+        rows: Patterns,
+        smoothing: Mapping[str, float] | float,
+        random: int,
+        **settings: Any,
     ) -> LatentClasses:
         """Fit classes to rows of other columns, from given estimates and so many random starts; the best is kept."""
-        options = self._options() | {"checkpoint": None, "watch": None, "smoothing": smoothing}
+        options = self._options() | {"checkpoint": None, "watch": None, "smoothing": smoothing} | settings
         states = dict(zip(start.names, start.levels, strict=True))
-        table, found = Evidence.of_codes(start.names, rows.codes, rows.weights), []
-        given = dict(zip(start.names, start.tables, strict=True)) | {"classes": start.prior}
-        for starts, tables in ((1, given), (random, None)):
+        table, found = rows.evidence(start.names), []
+        given = dict(zip(start.names, start.tables, strict=True)) | {CLASSES: start.prior}
+        near, plain = (None, None) if start.numbers is None else start.numbers.leaves_to_start(CLASSES)
+        for starts, tables, leaves in ((1, given, near), (random, None, plain)):
             if starts:
                 net = structures.lvm(
-                    states, start.n_classes, name="classes", tables=tables, learn_prior=start.learns_prior
+                    states, start.n_classes, name=CLASSES, learn_prior=start.learns_prior, tables=tables, leaves=leaves
                 )
                 history = net.learn(table, **(options | {"starts": starts}))
                 found.append((history.objective[-1], net))
         best = max(found, key=itemgetter(0))[1]
-        return replace(start, prior=best.prior("classes"), tables=tuple(best.table(name) for name in start.names))
+        return replace(
+            start,
+            prior=best.prior(CLASSES),
+            tables=tuple(best.table(name) for name in start.names),
+            numbers=None if best.leaves is None else ContinuousItems.of(best.leaves, best.moments),
+        )
 
     def _estimates(self) -> LatentClasses:
         """The estimates as arrays."""
@@ -167,7 +178,10 @@ class KeptRows(Choosing):
         prior = net.prior(self._hidden_name())
         tables = tuple(net.table(name) for name in states)
         levels = tuple(map(tuple, states.values()))
-        return LatentClasses(tuple(states), levels, prior, tables, float(self.smoothing), bool(self.learn_prior))
+        numbers = None if net.leaves is None else ContinuousItems.of(net.leaves, net.moments)
+        return LatentClasses(
+            tuple(states), levels, prior, tables, float(self.smoothing), bool(self.learn_prior), numbers=numbers
+        )
 
 
 def _counts_of_levels(model: LatentClasses, rows: Patterns) -> dict[str, np.ndarray]:

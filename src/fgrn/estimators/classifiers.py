@@ -1,27 +1,37 @@
-"""Classifiers: a hidden variable, or several layers of them, over the columns and the class."""
+"""Classifiers with one hidden variable, or a tree of them, over the columns and the class; and naive Bayes."""
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..bayes.class_trees import class_tree_mixture
+from ..bayes.class_trees import (
+    HiddenTreeFamily,
+    class_hidden_tree,
+    class_tree_mixture,
+    smoothing_of_class_tree,
+)
 from ..core.exceptions import FgrnWarning, LearningError, Remedy, warn
 from ..core.progress import ReadingProgress
-from ..flow.em import History
 from ..graph import structures
 from ..graph.class_family import ClassFamily
 from ..graph.network import Network
-from ..learning.class_rows import PartedRows
-from ..learning.class_search import Budget, ClassSearch, refined
+from ..learning.choice_budget import Budget
+from ..learning.classifier_choice import STRENGTHS, ClassSearch, refined
+from ..learning.criteria import ClassCandidate
+from ..learning.cross_validation import PartedRows
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
 from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
 from ._class_labels import LatentClassifierBase
 from ._state_count import Choosing
+
+USUAL_SECONDS = 5.0
+"""About what choosing a classifier takes on one processor unless seconds are given."""
 
 
 class LatentClassifier(Choosing, LatentClassifierBase):
@@ -33,20 +43,24 @@ class LatentClassifier(Choosing, LatentClassifierBase):
     hidden states are shared by all classes.
 
     Args:
-        n_hidden: the states of the hidden variable, for each class if it has its own; or "auto": as many as the
-            criterion says.
+        n_hidden: the states of the hidden variable (of each one, in a tree), for each class if it has its own; or
+            "auto": as many as the criterion says.
         structure: "shared" (the paper): the class hangs on the hidden variable as the columns do. "per_class": each
             class has hidden states of its own, see `fgrn.class_mixture`. "tan": the same, and
             each column hangs on one other column, too, where that gains more log-likelihood than it adds parameters,
-            see `fgrn.tan`. "auto": the better of "per_class" and "tan" with n_hidden="auto", and "shared" with a
-            number.
+            see `fgrn.tan`. "tree": each class has a hidden tree, with one hidden variable for each column, joined as
+            the columns depend on each other given the class, see `fgrn.hidden_tree`; for wide tables, such as images.
+            "auto": the better of "per_class" and "tan" with n_hidden="auto", and "shared" with a number; not "tree",
+            which takes about ten times as long, and was not clearly better on any table of docs/quality.md.
         refine: whether tables that tell the class are made beside those that describe the rows: "auto", if the log-loss
-            of rows kept back is better for it; never with structure="shared".
+            of rows kept back is better for it; never with structure="shared". With "tree" they are only if it is True:
+            "auto" finds a temperature alone. A number is the strength of the penalty by which they are drawn to tables
+            that tell nothing of the class; else several strengths are compared.
         n_epochs: the maximum number of epochs of EM.
         cycles: updates of each table per epoch; 1 is the incremental algorithm, more the batch one.
         smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed. "auto": 1 /
             levels of the column, so that each row of a table gets one count in all, however many levels there are.
-        n_init: the number of random starts (initialisations), of which the best is kept.
+        n_init: the number of random starts (initialisations), of which the best is kept; a tree has one start.
         tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
             accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
         learn_prior: whether the prior of the hidden variable is learnt.
@@ -76,7 +90,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         prototypes_: for each class the distribution of every column (its profile); a dict with `shares` and `baseline`.
         history_: the course of learning: log-likelihood per epoch, convergence, execution.
         n_hidden_: the states of the hidden variable, of all classes together.
-        structure_: "shared", "per_class" or "tan".
+        structure_: "shared", "per_class", "tan" or "tree".
         decision_network_: the Network that is asked for the class: `network_` with tables that were refined for that,
             where this helped. All else (class profiles, completed rows, likelihoods) is asked of `network_`.
         selection_: the candidates that were compared, if something was chosen.
@@ -84,8 +98,8 @@ class LatentClassifier(Choosing, LatentClassifierBase):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Choosing._parameter_constraints,
-        "structure": [StrOptions({"auto", "shared", "per_class", "tan"})],
-        "refine": ["boolean", StrOptions({"auto"})],
+        "structure": [StrOptions({"auto", "shared", "per_class", "tan", "tree"})],
+        "refine": ["boolean", StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "smoothing": [*Choosing._parameter_constraints["smoothing"], StrOptions({"auto"})],
         "criterion": [StrOptions({"log_loss", "bic", "aic", "held_out"})],
         "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
@@ -100,7 +114,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         n_hidden: int | str = "auto",
         *,
         structure: str = "auto",
-        refine: bool | str = "auto",
+        refine: bool | float | str = "auto",
         n_epochs: int = 500,
         cycles: int = 1,
         smoothing: float | str = "auto",
@@ -150,12 +164,34 @@ class LatentClassifier(Choosing, LatentClassifierBase):
             return [self.structure]
         return ["per_class", "tan"] if self.n_hidden == "auto" and self.criterion == "log_loss" else ["shared"]
 
+    @property
+    def _is_tree(self) -> bool:
+        """Whether each class has a hidden tree; no other structure is tried beside it."""
+        return getattr(self, "structure_", self.structure) == "tree"
+
     def _smoothing(self) -> Any:
         """By column, but for shared states: the prior of the hidden variable is a table among others in a tree."""
         found = super()._smoothing()
         if isinstance(found, dict) or self._structures() == ["shared"]:
             return found
         return dict.fromkeys(self._observed(), found)
+
+    def _learning_smoothing(self) -> Any:
+        if not self._is_tree:
+            return super()._learning_smoothing()
+        by_column = self._smoothing() if self.smoothing == "auto" else float(self.smoothing)
+        return smoothing_of_class_tree(self.network_, by_column)
+
+    def _hidden_name(self) -> str:
+        """Of hidden trees also what the names of the others begin with, so that no column may."""
+        found = super()._hidden_name()
+        while self._is_tree and any(name.startswith(f"{found}:") for name in self._observed()):
+            found += "_"
+        return found
+
+    def _options(self, what: str = "") -> dict[str, Any]:
+        found = super()._options(what)
+        return {**found, "starts": 1} if self._is_tree else found
 
     def _train(self, table: EncodedTable) -> None:
         self.__dict__.pop("decision_network_", None)
@@ -166,7 +202,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
             return
         here = table.here()
         search = self._search(here)
-        if search.rows.can_be_parted and (search.families[0].refine or self.n_hidden == "auto"):
+        if search.rows.can_be_parted and (search.families[0].temper or self.n_hidden == "auto"):
             search.search(self._sizes())
         family, size, penalties = search.families[0], (1 if self.n_hidden == "auto" else int(self.n_hidden)), []
         self.__dict__.pop("selection_", None)
@@ -191,7 +227,9 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         stopped = self._stopped if self.checkpoint is None else lambda: False
         families = [self._family(structure, rows, seed) for structure in self._structures()]
         budget = Budget(self.max_seconds, stopped, rows.count)
-        return ClassSearch(rows, families, budget, ReadingProgress(self.verbose))
+        is_chosen = isinstance(self.refine, str | bool | np.bool_)
+        strengths = STRENGTHS if is_chosen else (float(self.refine),)
+        return ClassSearch(rows, families, budget, ReadingProgress(self.verbose), strengths)
 
     def _family(self, structure: str, rows: PartedRows, seed: int) -> ClassFamily:
         """The networks of a structure."""
@@ -203,12 +241,16 @@ class LatentClassifier(Choosing, LatentClassifierBase):
             states = rows.states(size, len(self.classes_))
             if structure == "per_class":
                 return structures.class_mixture(observed, target, states, name=hidden)
+            if structure == "tree":
+                return class_hidden_tree(observed, target, states, table, seed=seed, name=hidden)
             return class_tree_mixture(observed, target, states, table, penalty="aic", name=hidden)
 
         is_batch = self._journal is None and hasattr(self, "_kind")  # its tables change with the next one
-        refine = self.refine in ("auto", True) and structure != "shared" and not is_batch
-        return ClassFamily(
-            structure, built, target, hidden, self._smoothing(), self.engine, seed, refine, self._ordered()
+        temper = bool(self.refine) and structure != "shared" and not is_batch
+        refine = temper and (structure != "tree" or self.refine != "auto")
+        kind = HiddenTreeFamily if structure == "tree" else ClassFamily
+        return kind(
+            structure, built, target, hidden, self._smoothing(), self.engine, seed, refine, self._ordered(), temper
         )
 
     def _compare(self, table: Evidence, tried: Any, trained: dict[int, Any], patient: bool = True) -> Any:
@@ -244,6 +286,21 @@ class LatentClassifier(Choosing, LatentClassifierBase):
                 value=best.size,
                 remedies=Remedy("try more", max_hidden=2 * self.max_hidden),
             )
+        if search.edge and not self._stopped():
+            self._warn_of_the_penalty(best, search)
+
+    def _warn_of_the_penalty(self, best: ClassCandidate, search: ClassSearch) -> None:
+        is_short = best.structure in search.unfinished
+        when = " before the budget ended" if is_short else ""
+        beyond = best.strength * (0.1 if search.edge == "weakest" else 10)
+        more = Remedy("allow more time", max_seconds=2 * (self.max_seconds or USUAL_SECONDS))
+        warn(
+            f"The best penalty on refined tables is the {search.edge} that was tried{when}, {best.strength:g}, so that "
+            f"a {'weaker' if search.edge == 'weakest' else 'stronger'} one may be better.",
+            FgrnWarning,
+            value=best.strength,
+            remedies=more if is_short else Remedy("set it", refine=float(f"{beyond:g}")),
+        )
 
     def compare(self, X: Any, y: Any, sizes: Any = None, sample_weight: Any = None) -> Any:
         """Try several numbers of hidden states on a table, without changing this model.
@@ -334,102 +391,3 @@ class NaiveBayesClassifier(LatentClassifierBase):
 
     def _network(self, n_hidden: None) -> Network:
         return structures.naive_bayes(self._observed(), self._class_name(), name=self._hidden_name())
-
-
-class DeepLatentClassifier(LatentClassifierBase):
-    """Layers of hidden variables: each over a group of columns, others over these, the class on top of all.
-
-    Args:
-        n_hidden: the states of the hidden variables of each layer, the lowest first; two layers or more.
-        groups: how many columns, or hidden variables, share one above them.
-        n_epochs: the most epochs of EM for each layer, and then for all together.
-        cycles: updates of each table per epoch.
-        smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed.
-        n_init: random starts of each layer, of which the best is kept.
-        tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
-            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
-        n_bins: the number of bins of a column with many distinct numbers.
-        max_levels: the maximum number of levels of a column of words or categories.
-        missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
-            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
-        schema: the levels and bins of the columns; inferred from the table unless given.
-        unseen: how a level, or a column of a mapping, is treated that did not occur in training: "unknown", as a
-            missing value with a warning, or "error".
-        effective_size: for `partial_fit`: the largest weight of all earlier rows together, in rows, so that the model
-            follows data that change with time; None for no limit.
-        engine: "auto", "cpu" or "reference".
-        random_state: the seed or generator of the random starts.
-        checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
-        verbose: whether to show progress.
-
-    Attributes:
-        network_: the Network.
-        schema_: the levels and bins of the columns.
-        classes_: the classes.
-        prototypes_: for each class the distribution of every column (its profile); a dict with `shares` and `baseline`.
-        history_: what happened in learning all layers together.
-    """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LatentEstimator._parameter_constraints,
-        "n_hidden": ["array-like"],
-        "groups": [Interval(Integral, 1, None, closed="left")],
-    }
-
-    def __init__(
-        self,
-        n_hidden: Any = (4, 8),
-        *,
-        groups: int = 3,
-        n_epochs: int = 200,
-        cycles: int = 1,
-        smoothing: float = 0.5,
-        n_init: int = 1,
-        tol: float = 1e-5,
-        n_bins: int = BINS,
-        max_levels: int = MOST_LEVELS,
-        missing_values: Any = None,
-        schema: Schema | None = None,
-        unseen: str = "unknown",
-        effective_size: float | None = None,
-        engine: str = "auto",
-        random_state: Any = None,
-        checkpoint: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_hidden = n_hidden
-        self.groups = groups
-        self.n_epochs = n_epochs
-        self.cycles = cycles
-        self.smoothing = smoothing
-        self.n_init = n_init
-        self.tol = tol
-        self.n_bins = n_bins
-        self.max_levels = max_levels
-        self.missing_values = missing_values
-        self.schema = schema
-        self.unseen = unseen
-        self.effective_size = effective_size
-        self.engine = engine
-        self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.verbose = verbose
-
-    def _hidden(self) -> list[str]:
-        return [f"{self._hidden_name()}{len(self.n_hidden)}"]
-
-    _hidden_name = LatentEstimator._hidden_prefix
-
-    def _network(self, n_hidden: Any) -> Network:
-        return structures.stack(
-            self._observed(),
-            [int(states) for states in n_hidden],
-            groups=int(self.groups),
-            class_variable=self._class_name(),
-            name=self._hidden_name(),
-        )
-
-    def _teach(self, net: Network, table: EncodedTable, what: str = "") -> History:
-        options = self._options(what)
-        with options["watch"]:
-            return net.learn_by_layer(table, together=self.n_epochs, **options)[-1]

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..bayes.hidden_trees import counts_of_prior, hidden_tree
 from ..bayes.mixture_learning import TREE_EPOCHS, mean_log_likelihood, tree_mixture
 from ..bayes.tree_defaults import FIRST_AND_LAST_STEP, MOST_EPOCHS, PATIENCE, TreeSizes, default_batch_size
-from ..bayes.tree_mixture import TreeMixture
+from ..bayes.tree_mixture import TreeMixture, copied_variables
 from ..core.exceptions import LearningError, Remedy
 from ..core.progress import LearningProgress
 from ..flow.em import History
@@ -83,7 +83,8 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         device: where the engine runs, if it has a choice.
         precision: of the numbers of the engine, if it has a choice.
         random_state: for the random start, the batches and the rows kept back.
-        checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed.
+        checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed; trees that
+            share tables are kept up to 1 GiB, see `tree_mixture`.
         verbose: whether to show progress.
 
     Attributes:
@@ -182,8 +183,9 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         """The pairs (parent, child) of columns whose hidden variables are joined."""
         check_is_fitted(self, "network_")
         column = {f"{self._prefix()}:{name}": name for name in self.schema_.states}
+        copies = copied_variables(self.network_)
         blocks = (block for block in self.network_.blocks if isinstance(block, SISO) and block.output.name in column)
-        return [(column[block.input.name.split("->")[0]], column[block.output.name]) for block in blocks]
+        return [(column[copies.get(block.input.name, block.input.name)], column[block.output.name]) for block in blocks]
 
     # Learning
 
@@ -221,8 +223,8 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
             return _LearntTrees(network, history, None, sizes.states, trees, score)
         with LearningProgress.of(self.verbose, TREE_EPOCHS, sizes.trees, "trees", self._stopped) as watch:
             mixture = tree_mixture(
-                network, table, sizes.trees, validation=kept_back, seed=seed, watch=watch, engine=self.engine,
-                **self._where(),
+                network, table, sizes.trees, validation=kept_back, seed=seed, watch=watch, checkpoint=self._journal,
+                engine=self.engine, **self._where(),
             )  # fmt: skip
         if mixture.trees == 1:
             return _LearntTrees(network, history, None, sizes.states, 1, score)

@@ -18,8 +18,8 @@ from ..queries.prototypes import Prototypes
 from ..tables import frames, outputs
 from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
-from ._class_analysis import ClassAnalysis
 from ._continuous import ContinuousColumns
+from ._external_variables import ExternalVariables
 from ._state_count import Choosing
 
 
@@ -105,7 +105,7 @@ class ChoosingTransformer(Choosing, LatentTransformer):
         return self._compared(X, sizes, sample_weight)
 
 
-class LatentClassModel(DensityMixin, ContinuousColumns, ClassAnalysis, ChoosingTransformer):  # type: ignore[misc]
+class LatentClassModel(DensityMixin, ContinuousColumns, ExternalVariables, ChoosingTransformer):  # type: ignore[misc]
     """Latent class analysis: one hidden variable explains all columns; its states are the clusters.
 
     Args:

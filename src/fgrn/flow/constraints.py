@@ -18,7 +18,7 @@ from ..plan.plan import Layout
 
 FORMS = (
     "('equal', 'q1', 'q2', ...) for items, ('equal', ('q1', 0), ('q1', 1), ...) for rows of tables (classes), "
-    "('fixed', 'q1', 0, 'yes', 0.9) or ('zero', 'q1', 0, 'yes')"
+    "('fixed', 'q1', 0, 'yes', 0.9) or ('zero', 'q1', 0, 'yes'); the row of a prior is None"
 )
 
 ROUNDED = 1e-9
@@ -137,6 +137,8 @@ def _equal_lines(parts: list[Any], layout: Layout, entry: Any) -> list[np.ndarra
 
 
 def _line_number(layout: Layout, name: Any, row: Any, entry: Any) -> int:
+    if row is None and name in layout.prior_names:
+        return len(layout.lines) - len(layout.prior_names) + layout.prior_names.index(name)
     number = layout.table_number(name)
     rows = layout.table_shapes[number][0]
     if isinstance(row, bool) or not isinstance(row, (int, np.integer)) or not 0 <= row < rows:

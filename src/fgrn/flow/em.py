@@ -163,7 +163,8 @@ def learn(
                 if starts[number].validations:
                     final = max(starts[number].validations)
                 else:
-                    final = esteps.whole.count(values).log_likelihood + smoothing.log_prior(spec, values)
+                    counts = esteps.whole.count(values)
+                    final = counts.log_likelihood + smoothing.log_prior(spec, values, counts.values)
                 kept(number, replace(starts[number], final=final), ended=True)
         except BaseException:
             has_failed.set()  # the others need not go on
@@ -179,7 +180,7 @@ def learn(
 def outcome(starts: Sequence[Start], best: int, finals: Sequence[float | None], layout: Layout) -> Outcome:
     """Return the parameters and history of learning, given the best start and the final objectives of all."""
     kept = starts[best]
-    return kept.result.handed_over(), History(
+    return kept.result.handed_over().normalised(layout), History(
         np.array(kept.likelihoods), np.array(kept.objectives), kept.weight, kept.converged, best,
         np.array(finals, dtype=np.float64), named_lines(layout, kept.uncounted), validation=np.array(kept.validations),
         row_counts=np.zeros(0) if kept.row_counts is None else kept.row_counts,
@@ -249,7 +250,7 @@ def _epoch(
     """Count all rows once: with the parameters as they are or extrapolated, or batch after batch."""
 
     def objective(counts: Counts, parameters: Parameters) -> float:
-        return counts.log_likelihood + smoothing.log_prior(spec, parameters.values)
+        return counts.log_likelihood + smoothing.log_prior(spec, parameters.values, counts.values)
 
     ahead, began_with = start.extrapolation.ahead, start.parameters
     if esteps.batches:

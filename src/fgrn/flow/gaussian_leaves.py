@@ -123,6 +123,13 @@ class GaussianLeaves:
         return states * columns + {"diagonal": states * columns, "spherical": states, "tied": columns}[self.covariance]
 
     @cached_property
+    def equal_cells(self) -> np.ndarray:
+        """(size,): the parameter that each parameter is equal to: itself, or the first of a shared variance."""
+        means, logs = np.arange(self.size).reshape(2, *self.shape)
+        shared = {"diagonal": logs, "spherical": logs[:, :1], "tied": logs[:1]}[self.covariance]
+        return np.concatenate([means.ravel(), np.broadcast_to(shared, self.shape).ravel()])
+
+    @cached_property
     def _units(self) -> tuple[np.ndarray, np.ndarray]:
         return np.array(self.centres), np.array(self.scales)
 

@@ -69,7 +69,9 @@ class LeafEStep:
         """See `EStep`."""
         estep, room, given = self._rows
         messages, scale = self.leaves.messages(values[self.size :], self._numbers)
-        room[...] = messages if given is None else messages * given
+        if given is not None:
+            messages, scale = _multiplied(messages, scale, given)
+        room[...] = messages
         counts, posterior = estep.count_with_posterior(values[: self.size], self.edge)
         weights = self.evidence.row_weights
         moments = self.leaves.counts(posterior * weights[:, None], self._numbers)
@@ -92,7 +94,16 @@ def with_messages(leaves: GaussianLeaves, parameters: np.ndarray, edge: int, evi
     if not evidence.numbers.shape[1]:
         return evidence
     messages, scale = leaves.messages(parameters, StandardNumbers.of(leaves, evidence.numbers))
-    given = evidence.weights(edge, leaves.states) if evidence.slot[edge] >= 0 else 1.0
+    if evidence.slot[edge] >= 0:
+        messages, scale = _multiplied(messages, scale, evidence.weights(edge, leaves.states))
     told, room = evidence.with_distribution(edge, leaves.variable, leaves.states)
-    room[...] = messages * given
+    room[...] = messages
     return replace(told, log_scale=evidence.log_scale + scale, numbers=np.zeros((evidence.rows, 0)))
+
+
+def _multiplied(messages: np.ndarray, scale: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Messages times other evidence on the same variable, each sums to one, and the log of its scale."""
+    found = messages * given
+    total = found.sum(axis=1)
+    total[total <= 0] = 1.0  # an impossible row stays one
+    return found / total[:, None], scale + np.log(total)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -25,16 +26,26 @@ LEAST_COUNT = float(np.finfo(np.float64).tiny)
 
 @dataclass(frozen=True, eq=False)
 class Smoothing:
-    """Dirichlet counts added to every cell, in the plan's layout; None if there are none."""
+    """Dirichlet counts added to every cell, in the plan's layout.
+
+    cells    the counts; None if there are none
+    lines    where the rows of tables and the priors begin among them
+    given    what the counts were made from
+    """
 
     cells: np.ndarray | None
+    lines: np.ndarray
+    given: float | Mapping[str, Any]
 
     @classmethod
-    def of(cls, spec: Specification, smoothing: float | Mapping[str, Any]) -> Smoothing:
+    def of(cls, spec: Specification, smoothing: float | Mapping[str, Any] | Smoothing) -> Smoothing:
         """Make it from one number for all tables, or from numbers by name; a prior is smoothed only if it is named.
 
         In place of a number there may be an array, with a count for each cell, or one that is broadcast to the cells.
+        A smoothing that is made already is returned as it is.
         """
+        if isinstance(smoothing, Smoothing):
+            return smoothing
         layout = spec.layout
         named = settings.by_name(smoothing) if isinstance(smoothing, Mapping) else {}
         every = 0.0 if isinstance(smoothing, Mapping) else smoothing
@@ -58,16 +69,26 @@ class Smoothing:
                 )
             (priors if is_prior else tables)[number] = value
         if not any(map(np.any, tables)) and not any(map(np.any, priors)):
-            return cls(None)
+            return cls(None, layout.lines, smoothing)
         moving = spec.supported if spec.constraints is None else spec.supported & spec.constraints.is_free
-        return cls(layout.spread(tables, priors) * moving)
+        return cls(layout.spread(tables, priors) * moving, layout.lines, smoothing)
 
-    def log_prior(self, spec: Specification, values: np.ndarray) -> float:
-        """Return the log prior of the parameters: the sum over learnt cells of count * log(probability)."""
+    @cached_property
+    def line_counts(self) -> np.ndarray | float:
+        """The counts that are added to each row of a table, and to each prior."""
+        return 0.0 if self.cells is None else np.add.reduceat(self.cells, self.lines)
+
+    def log_prior(self, spec: Specification, values: np.ndarray, counts: np.ndarray) -> float:
+        """Return the log prior of the parameters: the sum over learnt cells of count * log(probability).
+
+        It is computed where the expected counts of the rows are: with the same bits whether learning goes on, or was
+        interrupted and goes on with parameters that are an array again.
+        """
         if self.cells is None:
             return 0.0
-        if kept_by_engine(values):
-            return values.sum_of_logarithms(self.cells, spec.is_learnt)
+        if kept_by_engine(counts):
+            return counts.alike(values).sum_of_logarithms(self.cells, spec.is_learnt)
+        values = np.asarray(values)
         where = spec.learnt & (self.cells > 0)
         with np.errstate(divide="ignore"):
             return float(self.cells[where] @ np.log(values[: spec.layout.size][where]))
@@ -136,7 +157,7 @@ def uncounted(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> 
     if not spec.layout.size:
         return ()
     if kept_by_engine(counts):
-        totals = counts.line_sums() + _smoothed(spec, smoothing)
+        totals = counts.line_sums() + smoothing.line_counts
     else:
         totals = _cells_and_totals(spec, counts[: spec.layout.size], smoothing)[1]
     return tuple(np.flatnonzero(_has_choice(spec) & (totals < LEAST_COUNT)).tolist())
@@ -153,20 +174,19 @@ def unmoved(spec: Specification, one: np.ndarray, other: np.ndarray, smoothing: 
         moved = other.line_distances(one)
     else:
         moved = np.maximum.reduceat(np.abs(one - other)[: spec.layout.size], lines)
-    found: np.ndarray = _has_choice(spec) & (moved <= ROUNDING) & (_smoothed(spec, smoothing) == 0)
+    found: np.ndarray = _has_choice(spec) & (moved <= ROUNDING) & (smoothing.line_counts == 0)
     return found
-
-
-def _smoothed(spec: Specification, smoothing: Smoothing) -> np.ndarray | float:
-    """The counts that smoothing adds to each line."""
-    return 0.0 if smoothing.cells is None else np.add.reduceat(smoothing.cells, spec.layout.lines)
 
 
 def _has_choice(spec: Specification) -> np.ndarray:
     """Return which lines are learnt and have more than one cell that may be positive."""
     lines = spec.layout.lines
-    may_move = spec.supported if spec.constraints is None else spec.supported & spec.constraints.is_free
-    found: np.ndarray = spec.is_free[lines] & (np.add.reduceat(may_move, lines, dtype=np.int64) > 1)
+    if spec.constraints is None and all(support is None for support in spec.supports):
+        cells = np.diff(lines, append=spec.layout.size)
+    else:
+        may_move = spec.supported if spec.constraints is None else spec.supported & spec.constraints.is_free
+        cells = np.add.reduceat(may_move, lines, dtype=np.int64)
+    found: np.ndarray = spec.is_free[lines] & (cells > 1)
     return found
 
 

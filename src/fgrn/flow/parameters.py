@@ -25,6 +25,9 @@ from .table_forms import TableForm
 MANY_CELLS = 2**22
 """From so many cells on, random starts are drawn on several threads."""
 
+SUM_TOLERANCE = 1e-9
+"""The rows of tables that an engine computed in double precision sum to one up to this."""
+
 START_CONCENTRATION = 20.0
 """Of the Dirichlet distribution that random starts are drawn from.
 
@@ -156,7 +159,9 @@ def free_parameters(spec: Specification) -> int:
 class Parameters(ReadOnlyArrays):
     """All tables and priors as one read-only vector, and which of them still need a random start.
 
-    While learning goes on, `values` may be the `Vector` that an engine keeps in place of the array.
+    The cells of tables and priors are in the order of the Layout; means and variances of continuous columns follow
+    them. Where a network holds its parameters, `values` is an array. Within `em.learn` alone it may be the `Vector`
+    that an engine keeps on a device, which `handed_over` turns into the array; the annotation tells of the first.
     """
 
     values: np.ndarray
@@ -164,12 +169,23 @@ class Parameters(ReadOnlyArrays):
     undrawn_priors: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
-        if not kept_by_engine(self.values):
+        if not kept_by_engine(self.values) and not _is_frozen(self.values):
             object.__setattr__(self, "values", frozen(self.values, np.float64))
 
     def handed_over(self) -> Parameters:
         """The same with an array for values."""
         return replace(self, values=self.values.as_parameters()) if kept_by_engine(self.values) else self
+
+    def normalised(self, layout: Layout) -> Parameters:
+        """The same, if each line sums to one; else divided by their sums.
+
+        Those of an engine of a lower precision, in a checkpoint, do so in that precision only.
+        """
+        tables = self.values[: layout.size]
+        sums = np.add.reduceat(tables, layout.lines) if layout.size else np.ones(0)
+        if (np.abs(sums - 1) <= SUM_TOLERANCE).all():
+            return self
+        return replace(self, values=np.concatenate([tables / sums[layout.line_of], self.values[layout.size :]]))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Parameters):
@@ -179,6 +195,11 @@ class Parameters(ReadOnlyArrays):
             and self.undrawn_tables == other.undrawn_tables
             and self.undrawn_priors == other.undrawn_priors
         )
+
+
+def _is_frozen(values: np.ndarray) -> bool:
+    """Whether an array is of numbers that nothing else can change, so that it need not be copied."""
+    return values.dtype == np.float64 and values.flags.owndata and not values.flags.writeable
 
 
 def kept_by_engine(values: object) -> TypeGuard[Vector]:
@@ -208,7 +229,6 @@ def random_start(spec: Specification, parameters: Parameters, seed: int, start: 
     and start give the same tables whatever else is in the network's history.
     """
     layout = spec.layout
-    values = parameters.values.copy()
     tables = [
         number
         for number, given in enumerate(spec.tables)
@@ -219,6 +239,9 @@ def random_start(spec: Specification, parameters: Parameters, seed: int, start: 
         for number, given in enumerate(spec.priors)
         if given is None and spec.learnt_priors[number] and (again or number in parameters.undrawn_priors)
     ]
+    if not tables and not priors and spec.leaves is None and spec.constraints is None:
+        return parameters
+    values = parameters.values.copy()
 
     def draw(number: int) -> None:
         support = spec.supports[number]

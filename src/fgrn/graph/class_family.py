@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +33,7 @@ SUMMED_OUT = 100.0
 
 @dataclass(frozen=True)
 class ClassFamily:
-    """Networks of one structure, in all sizes; see `fgrn.learning.class_search.Family`.
+    """Networks of one structure, in all sizes; see `fgrn.learning.classifier_choice.Family`.
 
     structure   what the structure is called
     build       makes a network of a size for some rows
@@ -43,6 +44,7 @@ class ClassFamily:
     seed        of random starts
     refine      whether tables may be refined for the class
     ordered     the columns whose levels have an order
+    temper      whether a temperature may be found for the class
     """
 
     structure: str
@@ -54,6 +56,7 @@ class ClassFamily:
     seed: int = 0
     refine: bool = False
     ordered: Sequence[str] = ()
+    temper: bool = False
 
     def untaught(self, size: int, rows: Evidence) -> Network:
         """See `Family`."""
@@ -62,10 +65,14 @@ class ClassFamily:
     def teach(self, model: Network, rows: Evidence, epochs: int, tolerance: float) -> int:
         """See `Family`."""
         history = model.learn(
-            rows, epochs=epochs, tolerance=tolerance, accelerate=True, smoothing=self.smoothing, seed=self.seed,
-            engine=self.engine,
+            rows, epochs=epochs, tolerance=tolerance, accelerate=True, smoothing=self.smoothing_of(model),
+            seed=self.seed, engine=self.engine,
         )  # fmt: skip
         return history.epochs
+
+    def smoothing_of(self, model: Network) -> Any:
+        """The smoothing of the tables of a model, as `Network.learn` takes it."""
+        return self.smoothing
 
     def size_of(self, model: Network, rows: Evidence) -> tuple[int, int, float]:
         """See `Family`. Observed values are looked up: a row does not visit all cells of their tables."""

@@ -257,8 +257,12 @@ class WiredModel:
 
     @property
     def _tables(self) -> np.ndarray:
-        """All tables and priors as one vector, without the parameters of continuous columns."""
-        return self._parameters.values[: self._spec.layout.size]
+        """All tables and priors as one vector, without the parameters of continuous columns.
+
+        Without such columns it is the same object at every call: engines keep what they made of it.
+        """
+        values = self._parameters.values
+        return values if self.leaves is None else values[: self._spec.layout.size]
 
     def _plan(self, paused: Collection[str] = ()) -> Plan:
         """Return the plan of the graph, cut at the SISO blocks whose outputs are `paused`."""

@@ -134,13 +134,13 @@ class Conditional:
     def _drawn(self) -> np.ndarray:
         """Which cells are drawn to a reference: all but priors and what is not learnt."""
         layout = self._spec.layout
-        told = [number in self._told for number in range(len(layout.table_names))]
-        drawn: np.ndarray = self._free & layout.spread(told, [False] * len(layout.prior_names), np.bool_)
+        tables = [True] * len(layout.table_names)
+        drawn: np.ndarray = self._free & layout.spread(tables, [False] * len(layout.prior_names), np.bool_)
         return drawn
 
     @cached_property
     def _independent(self) -> np.ndarray:
-        """Tables in which no row depends on the state of the hidden variable."""
+        """Tables in which no row depends on the state of the hidden variable; those between hidden variables stay."""
         layout, centre = self._spec.layout, self._values.copy()
         counts = self._known.count(self._values).values
         for number in self._told:

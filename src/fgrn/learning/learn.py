@@ -34,7 +34,7 @@ class Training:
     spec: Specification
     table: EncodedTable
     rule: em.Rule
-    smoothing: float | Mapping[str, Any]
+    smoothing: float | Mapping[str, Any] | Smoothing
     holes: str
     watch: em.Watcher | None
 
@@ -67,7 +67,7 @@ class Training:
         smooth = Smoothing.of(self.spec, self.smoothing)
         keeper = None
         if journal is not None:
-            told = {"smoothing": self.smoothing, "holes": self.holes, **others, **(run or {})}
+            told = {"smoothing": smooth.given, "holes": self.holes, **others, **(run or {})}
             described = partial(about, self.model, self.structure, self.spec, self.table, self.rule, told)
             keeper = journal.keeper(self.model, described)
         size = self.rule.batch_size
@@ -80,7 +80,7 @@ class Training:
         ran = run or {"engine": None, "merge": None}  # rows are counted as they are
         how = Execution.of(ran["engine"], method, self.table.rows, at_once, len(batches))
         history, ran = replace(history, execution=str(how)), {**ran, "kernel": how.kernel}
-        record = em.training_record(history, self.table.rows, self.rule, self.smoothing, self.holes, ran)
+        record = em.training_record(history, self.table.rows, self.rule, smooth.given, self.holes, ran)
         return learnt, history, record
 
 

@@ -16,6 +16,7 @@ from .profiles import prototypes
 from .residuals import residuals
 from .style import save, styled
 from .tables import confusion, missingness
+from .tornado import tornado
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,6 +38,7 @@ __all__ = [
     "residuals",
     "save",
     "selection",
+    "tornado",
 ]
 
 

@@ -31,12 +31,13 @@ def in_order_of(model: LatentClasses, to: LatentClasses) -> LatentClasses:
 def nearest_order(model: LatentClasses, to: LatentClasses) -> np.ndarray:
     """The numbers of the classes of a model in the order in which their profiles are nearest to those of another.
 
-    The sum of squared differences of item-response probabilities is minimised over all orders (Kuhn 1955), but for
+    The sum of squared differences of item-response probabilities, and of means and standard deviations of continuous
+    columns in the units of the columns, is minimised over all orders (Kuhn 1955), but for
     those in which constraints would hold other probabilities than they do.
     """
     from scipy.optimize import linear_sum_assignment
 
-    apart = ((to.cells[:, None, :] - model.cells[None, :, :]) ** 2).sum(axis=2)
+    apart = ((to.coordinates[:, None, :] - model.coordinates[None, :, :]) ** 2).sum(axis=2)
     if model.held is not None:
         fixed = np.where(model.held, model.cells, -1.0)
         apart[(np.abs(fixed[:, None, :] - fixed[None, :, :]) > SAME).any(axis=2)] = np.inf

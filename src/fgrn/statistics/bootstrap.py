@@ -3,8 +3,8 @@
     parametric       rows are drawn from the model; values are missing where they were in the table
     non-parametric   rows are drawn from the table with replacement (Efron 1979)
 
-Drawn rows are merged to patterns with weights before they are fitted. Classes of every replicate are put in the order
-of the estimate before anything is computed of them.
+Drawn rows are merged to patterns with weights before they are fitted; with continuous columns they are not. Classes of
+every replicate are put in the order of the estimate before anything is computed of them.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ..tables.outputs import frame_of_records
 from .alignment import in_order_of
 from .fit import GoodnessOfFit, goodness_of_fit
 from .latent_classes import LatentClasses, Patterns, distinct_rows
+from .latent_profiles import MomentErrors, ProfileErrors
 from .standard_errors import StandardErrors, check_level
 
 Refit = Callable[[Patterns, int, int], LatentClasses]
@@ -45,6 +46,10 @@ def drawn_from_model(model: LatentClasses, rows: Patterns, generator: np.random.
     for item, table in enumerate(model.tables):
         codes[:, item] = draw_states(table, classes, generator)
     codes[rows.codes[which] == UNKNOWN] = UNKNOWN
+    if model.numbers is not None:
+        numbers = model.numbers.drawn(classes, generator)
+        numbers[np.isnan(rows.numbers[which])] = np.nan
+        return Patterns(codes, np.ones(count), np.ones(count), count, numbers)
     distinct, number = distinct_rows(codes)
     weights = np.bincount(number, minlength=len(distinct)).astype(np.float64)
     return Patterns(distinct, weights, weights, count)
@@ -55,7 +60,7 @@ def drawn_from_rows(rows: Patterns, generator: np.random.Generator) -> Patterns:
     count = _count(rows)
     weights = generator.multinomial(count, rows.weights / rows.weight).astype(np.float64)
     kept = np.flatnonzero(weights)
-    return Patterns(rows.codes[kept], weights[kept], weights[kept], count)
+    return Patterns(rows.codes[kept], weights[kept], weights[kept], count, rows.numbers[kept])
 
 
 def _count(rows: Patterns) -> int:
@@ -77,7 +82,8 @@ class Bootstrap:
     Attributes:
         kind: "parametric" or "non-parametric".
         level: of the intervals.
-        estimates: (C,) the estimate itself, in the order of `StandardErrors.estimates`.
+        estimates: (C,) the estimate itself, in the order of `StandardErrors.estimates`; with continuous columns their
+            means, then their variances, class by class, follow.
         replicates: (replicates, C) the estimates from drawn rows.
         errors: (C,) the standard deviation of the replicates.
         low: (C,) lower limits of percentile intervals, and `high` the upper ones.
@@ -90,8 +96,8 @@ class Bootstrap:
 
     @property
     def estimates(self) -> np.ndarray:
-        """The estimate itself: class sizes, then item-response probabilities class by class."""
-        return _flat(self.model)
+        """The estimate itself: class sizes, item-response probabilities class by class, means, variances."""
+        return self.model.values
 
     @cached_property
     def errors(self) -> np.ndarray:
@@ -112,26 +118,37 @@ class Bootstrap:
         return found
 
     @property
-    def _as_errors(self) -> StandardErrors:
+    def _as_errors(self) -> StandardErrors | ProfileErrors:
         """The same in the form of standard errors from the information."""
-        plain = np.zeros(len(self.estimates), dtype=bool)
-        return StandardErrors(
-            f"{self.kind} bootstrap", self.level, self.model, self.estimates, self.errors, self.low, self.high, plain,
-            ~plain, 0, 0, True, np.zeros((0, 0)),
+        plain, width = np.zeros(len(self.estimates), dtype=bool), self.model.prior.size + self.model.cells.size
+        first, rest = slice(width), slice(width, None)
+        found = StandardErrors(
+            f"{self.kind} bootstrap", self.level, self.model, self.estimates[first], self.errors[first],
+            self.low[first], self.high[first], plain[first], ~plain[first], 0, 0, True, np.zeros((0, 0)),
         )  # fmt: skip
+        if self.model.numbers is None:
+            return found
+        moments = MomentErrors(self.errors[rest], self.low[rest], self.high[rest], plain[rest], ~plain[rest])
+        return ProfileErrors(found, moments)
 
     def to_frame(self) -> Any:
         """Estimates, standard errors and intervals as a pandas data frame."""
         return self._as_errors.to_frame().drop(columns=["boundary", "identified"])
 
     def __str__(self) -> str:
-        heads, rows = self._as_errors._rows()
+        heads, rows = self._rows()
         told = f"{self.kind} bootstrap, {len(self.replicates):,} replicates; {self.level:.0%} percentile intervals"
-        return f"{text_table(heads[:-1], [row[:-1] for row in rows], left=2)}\n{told}"
+        return f"{text_table(heads, rows, left=2)}\n{told}"
+
+    def _rows(self) -> tuple[list[str], list[list[str]]]:
+        errors = self._as_errors
+        heads, rows = errors._rows()
+        if isinstance(errors, ProfileErrors):
+            return heads, rows
+        return heads[:-1], [row[:-1] for row in rows]  # no boundary
 
     def _repr_html_(self) -> str:
-        heads, rows = self._as_errors._rows()
-        return html_table(f"{self.kind} bootstrap", heads[:-1], [row[:-1] for row in rows])
+        return html_table(f"{self.kind} bootstrap", *self._rows())
 
 
 def bootstrap(
@@ -148,16 +165,12 @@ def bootstrap(
     settings.whole("n_bootstrap", replicates, 2, LearningError)
     check_level(level)
     generator = np.random.default_rng(seed)
-    found = np.empty((replicates, len(_flat(model))))
+    found = np.empty((replicates, len(model.values)))
     for number in range(replicates):
         parametric = kind == "parametric"
         drawn = drawn_from_model(model, rows, generator) if parametric else drawn_from_rows(rows, generator)
-        found[number] = _flat(in_order_of(refit(drawn, model.n_classes, _seed(generator)), model))
+        found[number] = in_order_of(refit(drawn, model.n_classes, _seed(generator)), model).values
     return Bootstrap(kind, float(level), model, found)
-
-
-def _flat(model: LatentClasses) -> np.ndarray:
-    return np.concatenate([model.prior, model.cells.ravel()])
 
 
 def _seed(generator: np.random.Generator) -> int:
@@ -276,7 +289,7 @@ class BootstrapTest:
 
 def likelihood(model: LatentClasses, rows: Patterns) -> float:
     """The log-likelihood of some rows."""
-    return float(rows.weights @ model.posterior(rows.codes)[1])
+    return float(rows.weights @ model.posterior(rows)[1])
 
 
 def bootstrap_test(rows: Patterns, refit: Refit, sizes: Sequence[int], replicates: int, seed: int = 0) -> BootstrapTest:

@@ -12,15 +12,18 @@ with the likelihood, adds its own second derivatives. No derivative is approxima
 
 Cells on the boundary (probability 0) are held fixed; the largest other cell of a table row is the reference, whose
 logit is 0. Rows are taken in blocks, and everything is a matrix product. Where class sizes depend on covariates of the
-row (`ClassLogits`), their coefficients are the first parameters, in place of the logits of the prior.
+row (`ClassLogits`), their coefficients are the first parameters, in place of the logits of the prior. Means and
+logarithms of variances of continuous columns are the last (`ContinuousItems`); what is equal is one parameter.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
+from .continuous_items import FreeMoments
 from .latent_classes import ClassLogits, LatentClasses, Patterns
 
 LEAST_EXPECTED = 0.1
@@ -82,11 +85,6 @@ class Estimates:
         given = np.concatenate([np.zeros(classes, dtype=bool), given.ravel()])
         return cls(probability, line, boundary, free, within, given, parameter)
 
-    def merging(self) -> np.ndarray | None:
-        """(F, parameters): 1 where a free logit is a parameter; None if every one is a parameter of its own."""
-        count = int(self.parameter.max(initial=-1)) + 1
-        return None if count == len(self.free) else np.eye(count)[self.parameter]
-
     def jacobian(self) -> np.ndarray:
         """(C, F): the derivative of each probability by each free logit."""
         free, line = self.free, self.line
@@ -115,11 +113,12 @@ class Estimates:
 class Information:
     """The information matrix of the free parameters, and the scores it is made of.
 
-    F counts the coefficients of class sizes, if these depend on covariates, and after them the free logits of `cells`,
-    those that are equal by constraints once.
+    F counts the coefficients of class sizes, if these depend on covariates, after them the free logits of `cells`, and
+    after these the means and logarithms of variances of `moments`; those that are equal once.
 
     cells         all probabilities of the model
     logits        class sizes that depend on covariates; None if they do not
+    moments       means and variances of continuous columns; None if there are none
     weights       (patterns,): of the rows
     information   (F, F): minus the second derivatives of the log-likelihood, with those of the smoothing
     outer         (F, F): the sum of weight * score * score'
@@ -128,6 +127,7 @@ class Information:
 
     cells: Estimates
     logits: ClassLogits | None
+    moments: FreeMoments | None
     weights: np.ndarray
     information: np.ndarray
     outer: np.ndarray
@@ -138,29 +138,76 @@ class Information:
         """How many coefficients of class sizes stand ahead of the logits of cells."""
         return 0 if self.logits is None else self.logits.count
 
+    @cached_property
+    def parameter(self) -> np.ndarray:
+        """The number of the parameter of each coefficient, free logit, and free mean and variance."""
+        parts = [np.arange(self.ahead), self.cells.parameter]
+        parts += [] if self.moments is None else [self.moments.parameter]
+        sizes = [int(part.max(initial=-1)) + 1 for part in parts]
+        return np.concatenate([part + sum(sizes[:place]) for place, part in enumerate(parts)])
+
+    @property
+    def keys(self) -> np.ndarray:
+        """(F,): a number for each parameter that it has whatever else is free; those of coefficients are negative."""
+        cells = len(self.cells.probability)
+        parts = [-1 - np.arange(self.ahead), self.cells.free]
+        parts += [] if self.moments is None else [cells + self.moments.keys[self.moments.parameter]]
+        found = np.empty(int(self.parameter.max(initial=-1)) + 1, dtype=np.intp)
+        found[self.parameter[::-1]] = np.concatenate(parts)[::-1]
+        return found
+
     def jacobian(self) -> np.ndarray:
         """(C, F): the derivative of each probability by each parameter; class sizes are means over the rows."""
-        own, merging = self.cells.jacobian(), self.cells.merging()
-        if self.logits is None:
-            return own if merging is None else own @ merging
-        first = np.zeros((len(own), self.ahead))
-        first[: len(self.logits.beta)] = self.logits.size_jacobian(self.weights)
-        return np.concatenate([first, own], axis=1)
+        own = self.cells.jacobian()
+        out = np.zeros((len(own), len(self.parameter)))
+        out[:, self.ahead : self.ahead + own.shape[1]] = own
+        if self.logits is not None:
+            out[: len(self.logits.beta), : self.ahead] = self.logits.size_jacobian(self.weights)
+        merging = _merging(self.parameter)
+        return out if merging is None else out @ merging
+
+    def moment_jacobian(self) -> np.ndarray:
+        """(2 K D, F): the derivative of each mean and each logarithm of a variance by each parameter: 1 and 0."""
+        if self.moments is None:
+            return np.zeros((0, self.information.shape[0]))
+        out = np.zeros((len(self.moments.boundary), self.information.shape[0]))
+        out[self.moments.free, self.parameter[len(self.parameter) - len(self.moments.free) :]] = 1.0
+        return out
+
+    def moved(self, model: LatentClasses, logits: ClassLogits, step: np.ndarray) -> tuple[LatentClasses, ClassLogits]:
+        """The model and the coefficients of class sizes after a step, (F,), of the parameters."""
+        every = step[self.parameter]
+        ahead, last = self.ahead, self.ahead + len(self.cells.free)
+        cells = self.cells.moved(every[ahead:last])[model.n_classes :].reshape(model.cells.shape)
+        moved = model.with_cells(cells)
+        if self.moments is not None and model.numbers is not None:
+            away = np.zeros(len(self.moments.boundary))
+            away[self.moments.free] = every[last:]
+            moved = replace(moved, numbers=model.numbers.moved(away))
+        return moved, logits.moved(every[:ahead])
+
+
+def _merging(parameter: np.ndarray) -> np.ndarray | None:
+    """(free, F): 1 where something free is a parameter; None if each is a parameter of its own."""
+    count = int(parameter.max(initial=-1)) + 1
+    return None if count == len(parameter) else np.eye(count)[parameter]
 
 
 def expected_counts(
     model: LatentClasses, rows: Patterns, logits: ClassLogits | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """How many rows are expected in each class at each level, (K, M), and in each class, (K,)."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """How many rows are expected in each class: (K, M) at each level, (K,) in all, (K, D) with each number known."""
     counts = np.zeros_like(model.cells)
-    sizes = np.zeros(model.n_classes)
+    sizes, known = np.zeros(model.n_classes), np.zeros((model.n_classes, rows.numbers.shape[1]))
     for block in rows.blocks(model.cells.shape[1]):
         shares = None if logits is None else logits.of_rows(block).shares
-        posterior, _ = model.posterior(rows.codes[block], shares)
-        weighted = posterior * rows.weights[block, None]
-        counts += weighted.T @ model.indicators(rows.codes[block])
+        some = rows.at(block)
+        posterior, _ = model.posterior(some, shares)
+        weighted = posterior * some.weights[:, None]
+        counts += weighted.T @ model.indicators(some.codes)
+        known += weighted.T @ ~np.isnan(some.numbers)
         sizes += weighted.sum(axis=0)
-    return counts, sizes
+    return counts, sizes, known
 
 
 def information(model: LatentClasses, rows: Patterns, logits: ClassLogits | None = None) -> Information:
@@ -170,28 +217,31 @@ def information(model: LatentClasses, rows: Patterns, logits: ClassLogits | None
     """
     if logits is not None:
         model = replace(model, prior=np.average(logits.shares, axis=0, weights=rows.weights), learns_prior=False)
-    counts, sizes = expected_counts(model, rows, logits)
+    counts, sizes, known = expected_counts(model, rows, logits)
     cells = Estimates.of(model, counts, sizes)
+    moments = None if model.numbers is None else FreeMoments.of(model.numbers, known, LEAST_EXPECTED)
     ahead = 0 if logits is None else logits.count
-    kinds = _Kinds.of(model, cells, ahead)
-    free = ahead + len(cells.free)
+    kinds = _Kinds.of(model, cells, moments, ahead)
+    last = ahead + len(cells.free)
+    free = last + (0 if moments is None else len(moments.free))
     scores = np.empty((len(rows.codes), free))
     second, outer = np.zeros((free, free)), np.zeros((free, free))
     for block in rows.blocks(free + model.cells.size):
         own = None if logits is None else logits.of_rows(block)
-        some, added = _scores_of(model, cells, kinds, rows.codes[block], rows.weights[block], own)
+        some, added = _scores_of(model, cells, kinds, rows.at(block), own)
         scores[block] = some
         outer += some.T @ (some * rows.weights[block, None])
         second += added
     curved = np.zeros((free, free))
-    curved[ahead:, ahead:] = _curvature(model, cells, counts, sizes)
+    curved[ahead:last, ahead:last] = _curvature(model, cells, counts, sizes)
     if logits is not None:
         curved[:ahead, :ahead] = logits.curvature(rows.weights, logits.shares)
-    found, merging = curved + outer - second, cells.merging()
-    if merging is not None and logits is None:
-        scores = scores @ merging
-        found, outer = merging.T @ found @ merging, merging.T @ outer @ merging
-    return Information(cells, logits, rows.weights, found, outer, scores)
+    found = Information(cells, logits, moments, rows.weights, curved + outer - second, outer, scores)
+    merging = _merging(found.parameter)
+    if merging is None:
+        return found
+    whole, squared = (merging.T @ one @ merging for one in (found.information, outer))
+    return Information(cells, logits, moments, rows.weights, whole, squared, scores @ merging)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,42 +250,51 @@ class _Kinds:
 
     prior   classes whose logit is free
     columns of each class: the columns among the M levels whose logit is free
+    numbers of each class: which of its means and variances are free, (2 D,)
     places  of each class: where those are among the free parameters
     first   how many parameters of class sizes stand ahead of those of tables
     """
 
     prior: np.ndarray
     columns: tuple[np.ndarray, ...]
-    places: tuple[slice, ...]
+    numbers: tuple[np.ndarray, ...]
+    places: tuple[np.ndarray, ...]
     first: int
 
     @classmethod
-    def of(cls, model: LatentClasses, cells: Estimates, ahead: int) -> _Kinds:
+    def of(cls, model: LatentClasses, cells: Estimates, moments: FreeMoments | None, ahead: int) -> _Kinds:
         classes, width = model.cells.shape
         owner = np.where(cells.free < classes, -1, (cells.free - classes) // max(width, 1))
-        columns, places = [], []
+        columns, numbers, places = [], [], []
         for k in range(classes):
             mine = np.flatnonzero(owner == k)
             columns.append((cells.free[mine] - classes) % max(width, 1))
-            places.append(slice(ahead + mine[0], ahead + mine[-1] + 1) if len(mine) else slice(0, 0))
+            if moments is not None and model.numbers is not None:
+                own = model.numbers.cells_of_class(k)
+                numbers.append(~moments.boundary[own])
+                found = np.searchsorted(moments.free, own[numbers[-1]])
+                mine = np.concatenate([mine, len(cells.free) + found])
+            places.append(ahead + mine)
         prior = cells.free[owner < 0]
-        return cls(prior, tuple(columns), tuple(places), ahead + len(prior))
+        return cls(prior, tuple(columns), tuple(numbers), tuple(places), ahead + len(prior))
 
 
 def _scores_of(
     model: LatentClasses,
     cells: Estimates,
     kinds: _Kinds,
-    codes: np.ndarray,
-    weights: np.ndarray,
+    rows: Patterns,
     logits: ClassLogits | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The scores of some rows, (rows, F), and the sum over rows and classes of weight * p_ik s_ik s_ik', (F, F)."""
-    classes = model.n_classes
-    posterior, _ = model.posterior(codes, None if logits is None else logits.shares)
-    levels = model.indicators(codes)
-    free = len(cells.free) + (0 if logits is None else logits.count)
-    scores = np.zeros((len(codes), free))
+    """The scores of some rows, (rows, F), and the sum over rows and classes of weight * p_ik s_ik s_ik', (F, F).
+
+    The second derivatives by means and variances, which depend on the row, are added to the sum.
+    """
+    classes, weights, count = model.n_classes, rows.weights, len(rows.codes)
+    posterior, _ = model.posterior(rows, None if logits is None else logits.shares)
+    levels = model.indicators(rows.codes)
+    free = kinds.first + sum(map(len, kinds.places))
+    scores = np.zeros((count, free))
     second = np.zeros((free, free))
     within = cells.within[classes:].reshape(classes, -1)
     moving = ~cells.boundary[classes:].reshape(classes, -1)
@@ -244,17 +303,23 @@ def _scores_of(
         weighted = weights * posterior[:, k]
         ahead = _size_gradient(cells, kinds, k, classes, logits)
         scores[:, :first] += posterior[:, k, None] * ahead
-        second[:first, :first] += (ahead * weighted[:, None]).T @ np.broadcast_to(ahead, (len(codes), first))
+        second[:first, :first] += (ahead * weighted[:, None]).T @ np.broadcast_to(ahead, (count, first))
         columns, place = kinds.columns[k], kinds.places[k]
-        if not len(columns):
+        if not len(place):
             continue
         told = levels * moving[k]
         known = np.repeat(np.add.reduceat(told, model.starts, axis=1), model.sizes, axis=1)
         gradient = (told - known * within[k])[:, columns]
+        if model.numbers is not None:
+            own = kinds.numbers[k]
+            gradient = np.concatenate([gradient, model.numbers.gradient(rows.numbers, k)[:, own]], axis=1)
+            curved = model.numbers.curvature(rows.numbers, k, weighted)[np.ix_(own, own)]
+            last = place[len(columns) :]
+            second[np.ix_(last, last)] -= curved
         scores[:, place] = gradient * posterior[:, k, None]
         pulled = gradient * weighted[:, None]
-        second[place, place] += gradient.T @ pulled
-        crossed = np.broadcast_to(ahead, (len(codes), first)).T @ pulled
+        second[np.ix_(place, place)] += gradient.T @ pulled
+        crossed = np.broadcast_to(ahead, (count, first)).T @ pulled
         second[:first, place] += crossed
         second[place, :first] += crossed.T
     return scores, second

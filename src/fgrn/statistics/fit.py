@@ -26,6 +26,7 @@ from ..core.exceptions import counted
 from ..core.printing import html_table, text_table
 from ..tables.frames import UNKNOWN
 from ..tables.outputs import frame_of_records
+from .chi_square import chi_square_tail
 from .latent_classes import LatentClasses, Patterns
 
 FEW_ROWS_PER_CELL = 5.0
@@ -135,7 +136,7 @@ def goodness_of_fit(model: LatentClasses, rows: Patterns, parameters: int) -> Go
     sets, number = np.unique(known, axis=0, return_inverse=True)
     number = number.reshape(-1)
     totals = np.bincount(number, rows.weights, minlength=len(sets))
-    shares = np.concatenate([model.posterior(rows.codes[block])[1] for block in rows.blocks(model.cells.shape[1])])
+    shares = np.concatenate([model.posterior(rows.at(block))[1] for block in rows.blocks(model.cells.shape[1])])
     counted_rows = rows.weights > 0
     observed = rows.weights[counted_rows]
     log_ratio = np.log(observed) - np.log(totals[number][counted_rows]) - shares[counted_rows]
@@ -159,13 +160,11 @@ def _at_most_a_float(observed: np.ndarray, logs: np.ndarray) -> float:
 
 def statistics_of(values: Sequence[float], df: int) -> tuple[FitStatistic, ...]:
     """The statistics with these values, in the order likelihood ratio, Pearson, Cressie-Read, and their p-values."""
-    from scipy.stats import chi2
-
     freedom = float(df) if 0 < df < LARGEST else None
     names = ("likelihood ratio G2", "Pearson X2", "Cressie-Read")
     positive = [max(value, 0.0) for value in values]  # but for rounding
     return tuple(
-        FitStatistic(name, value, df, None if freedom is None else float(chi2.sf(value, freedom)))
+        FitStatistic(name, value, df, None if freedom is None else chi_square_tail(value, freedom))
         for name, value in zip(names, positive, strict=True)
     )
 

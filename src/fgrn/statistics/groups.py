@@ -2,10 +2,11 @@
 
     P(y | g) = sum_k P(k | g) * product over the items j of P(y_j | k, g)
 
-Item-response probabilities are equal in all groups, or free in each of them; so are class sizes. A model in which they
-are equal is nested in one in which they are free, and twice the difference of the log-likelihoods has, if they are
-equal, a chi-square distribution (Clogg and Goodman 1985). The group is learnt as one more item, and an item that is
-free has a column for each group, missing in the rows of other groups; the likelihood is that given the groups.
+Item-response probabilities, and means and variances of continuous columns, are equal in all groups, or free in each of
+them; so are class sizes. With spherical variances, which are one for all columns, the means alone are free. A model in
+which they are equal is nested in one in which they are free, and twice the difference of the log-likelihoods has, if
+they are equal, a chi-square distribution (Clogg and Goodman 1985). The group is learnt as one more item, and an item
+that is free has a column for each group, missing in the rows of other groups; the likelihood is that given the groups.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from ..tables.frames import UNKNOWN
 from ..tables.missing import is_missing_value
 from ..tables.outputs import frame_of_records
 from .alignment import nearest_order
+from .bootstrap import likelihood
+from .chi_square import chi_square_tail
+from .continuous_items import ContinuousItems
 from .latent_classes import LatentClasses, Patterns, distinct_rows
 
 FitFrom = Callable[[LatentClasses, Patterns, Mapping[str, float], int], LatentClasses]
@@ -107,12 +111,27 @@ class GroupComparison:
             for k in range(self.equal.n_classes)
             for g, group in enumerate(self.groups)
         ]  # fmt: skip
+        items += self._number_records()
         return {
             "models": frame_of_records([asdict(one) for one in self.models]),
             "tests": frame_of_records([asdict(one) for one in self.tests]),
             "sizes": frame_of_records(sizes),
             "items": frame_of_records(items),
         }
+
+    def _number_records(self) -> list[dict[str, Any]]:
+        """Means and variances of continuous columns, as item-response probabilities are told."""
+        if self.equal.numbers is None:
+            return []
+        return [
+            {"item": name, "level": what, "class": k, "group": group,
+             "equal": float(getattr(self.equal.continuous_items, part)[k, place]),
+             "free": float(getattr(self.free[g].continuous_items, part)[k, place])}
+            for place, name in enumerate(self.equal.numbers.names)
+            for what, part in (("mean", "means"), ("variance", "variances"))
+            for k in range(self.equal.n_classes)
+            for g, group in enumerate(self.groups)
+        ]  # fmt: skip
 
     def to_frame(self) -> Any:
         """The tests as a pandas data frame."""
@@ -193,14 +212,25 @@ class GroupedRows:
         return np.bincount(self.number, self.rows.weights)
 
     def split(self, items: Sequence[int]) -> Patterns:
-        """The rows with the group as first column, and a column for each group in place of each of some items."""
-        columns = [self.number.astype(np.int32)]
+        """The rows with the group as first column, and a column for each group in place of each of some items.
+
+        The numbers of continuous columns follow those of the items.
+        """
+        columns, count = [self.number.astype(np.int32)], len(self.labels)
         for item, codes in enumerate(self.rows.codes.T):
             if item in items:
-                columns += [np.where(self.number == g, codes, UNKNOWN) for g in range(len(self.labels))]
+                columns += [np.where(self.number == g, codes, UNKNOWN) for g in range(count)]
             else:
                 columns.append(codes)
         table = np.stack(columns, axis=1).astype(np.int32)
+        width, numbers = self.rows.codes.shape[1], []
+        for place, values in enumerate(self.rows.numbers.T):
+            if width + place in items:
+                numbers += [np.where(self.number == g, values, np.nan) for g in range(count)]
+            else:
+                numbers.append(values)
+        if numbers:
+            return replace(self.rows, codes=table, numbers=np.stack(numbers, axis=1))
         distinct, number = distinct_rows(table)
         weights = np.bincount(number, self.rows.weights, minlength=len(distinct))
         return Patterns(distinct, weights, weights, len(table))
@@ -220,14 +250,15 @@ def compare_groups(
         starts: of the models in which all is equal or all is free; the first is `model`.
     """
     given = GroupedRows.of(rows, groups)
+    names = model.names if model.numbers is None else (*model.names, *model.numbers.names)
     for name in items or ():
-        if name not in model.names:
-            raise unknown_name("column", name, model.names)
-    alone = [model.names.index(name) for name in (model.names if items is None else items)]
+        if name not in names:
+            raise unknown_name("column", name, names)
+    alone = [names.index(name) for name in (names if items is None else items)]
     joint = _JointModels(model, given, fit)
     equal, equal_value = joint.fitted(joint.start(model), (), starts - 1)
-    shared = replace(model, tables=equal.tables[1:])
-    every = tuple(range(len(model.names)))
+    shared = joint.without_group(equal, model)
+    every = tuple(range(len(names)))
     free, free_value = joint.fitted(joint.start(shared, equal.tables[0], equal.prior, every), every, starts - 1)
     free_tables, free_sizes = joint.by_group(free, shared)
     same_value = joint.value_without_groups(shared, starts - 1)
@@ -240,7 +271,7 @@ def compare_groups(
     for item in alone:
         start = joint.start(shared, equal.tables[0], equal.prior, (item,))
         value = joint.fitted(start, (item,), 0)[1]
-        tests.append(_tested(f"item {model.names[item]}", found[1], joint.model("", value, (item,), True)))
+        tests.append(_tested(f"item {names[item]}", found[1], joint.model("", value, (item,), True)))
     return GroupComparison(
         given.labels, given.weights, given.left_out, tuple(found), tuple(tests),
         _sizes_by_group(equal.prior, equal.tables[0]), shared, free_tables, free_sizes,
@@ -279,7 +310,28 @@ class _JointModels:
             tables=tuple(tables),
             prior=model.prior if prior is None else prior,
             learns_prior=True,
+            numbers=self._split_numbers(model, split),
         )
+
+    def _split_numbers(self, model: LatentClasses, split: Sequence[int]) -> ContinuousItems | None:
+        """The continuous columns, with equal means and variances for all columns of one that is split."""
+        if model.numbers is None:
+            return None
+        columns = self._columns(split)
+        return model.numbers.at(columns, [f"number {place}" for place in range(len(columns))])
+
+    def _columns(self, split: Sequence[int]) -> list[int]:
+        """The continuous column that each column is of, if some are split."""
+        first, count = len(self.base.names), len(self.given.labels)
+        places = range(self.given.rows.numbers.shape[1])
+        return [place for place in places for _ in range(count if first + place in split else 1)]
+
+    def without_group(self, found: LatentClasses, like: LatentClasses) -> LatentClasses:
+        """The items of a model none of which is split, under their names."""
+        numbers = like.numbers
+        if numbers is not None and found.numbers is not None:
+            numbers = found.numbers.at(range(len(numbers.names)), numbers.names)
+        return replace(like, tables=found.tables[1:], numbers=numbers)
 
     def fitted(self, start: LatentClasses, split: Sequence[int], random: int) -> tuple[LatentClasses, float]:
         """The model fitted to rows with some items split, and its log-likelihood given the groups."""
@@ -288,7 +340,7 @@ class _JointModels:
         found = self.fit(start, rows, smoothing, random)
         weights = self.given.weights
         of_groups = float(weights @ np.log(weights / weights.sum()))
-        return found, float(rows.weights @ found.posterior(rows.codes)[1]) - of_groups
+        return found, likelihood(found, rows) - of_groups
 
     def value_without_groups(self, model: LatentClasses, random: int) -> float:
         """The log-likelihood of the model of the items alone."""
@@ -297,7 +349,7 @@ class _JointModels:
         start = replace(start, names=start.names[1:], levels=start.levels[1:], tables=start.tables[1:])
         items = replace(rows, codes=rows.codes[:, 1:])
         found = self.fit(start, items, dict.fromkeys(start.names, self.base.smoothing), random)
-        return float(items.weights @ found.posterior(items.codes)[1])
+        return likelihood(found, items)
 
     def by_group(self, found: LatentClasses, like: LatentClasses) -> tuple[tuple[LatentClasses, ...], np.ndarray]:
         """The item-response probabilities of each group of a model whose items are all split, and its class sizes.
@@ -309,6 +361,9 @@ class _JointModels:
         out, ordered = [], []
         for g in range(count):
             own = replace(like, tables=tuple(found.tables[1 + g :: count]), prior=sizes[g])
+            if like.numbers is not None and found.numbers is not None:
+                columns = range(g, len(found.numbers.names), count)
+                own = replace(own, numbers=found.numbers.at(columns, like.numbers.names))
             own = own.ordered(nearest_order(own, like))
             out.append(own)
             ordered.append(own.prior)
@@ -320,6 +375,8 @@ class _JointModels:
         tables = sum(
             classes * (size - 1) * (count if item in split else 1) for item, size in enumerate(self.base.sizes)
         )
+        numbers = self._split_numbers(self.base, split)
+        tables += 0 if numbers is None else numbers.leaves.free_parameters
         parameters = tables + (classes - 1) * (count if free_sizes else 1)
         weight = float(self.given.weights.sum())
         return GroupModel(name, value, parameters, aic(value, parameters), bic(value, parameters, weight))
@@ -333,8 +390,6 @@ def _sizes_by_group(prior: np.ndarray, of_group: np.ndarray) -> np.ndarray:
 
 
 def _tested(name: str, fewer: GroupModel, more: GroupModel) -> GroupTest:
-    from scipy.stats import chi2
-
     ratio = max(0.0, 2 * (more.log_likelihood - fewer.log_likelihood))
     df = more.n_parameters - fewer.n_parameters
-    return GroupTest(name, ratio, df, float(chi2.sf(ratio, df)) if df else 1.0)
+    return GroupTest(name, ratio, df, chi_square_tail(ratio, df) if df else 1.0)

@@ -8,26 +8,42 @@ missing value given the class, so that values of one row go together.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..queries.sampling import draw_states
+from ..tables import frames
 from ..tables.columns import Column
 from ..tables.frames import UNKNOWN
-from .latent_classes import LatentClasses
+from .latent_classes import LatentClasses, Patterns
 
 
-def drawn_values(model: LatentClasses, codes: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """The codes of rows with every missing value drawn, (rows, J)."""
-    posterior, _ = model.posterior(codes)
-    classes = draw_states(posterior, np.arange(len(codes)), generator)
-    out = codes.copy()
+def drawn_values(model: LatentClasses, rows: Patterns, generator: np.random.Generator) -> Patterns:
+    """The rows, not merged, with every missing value drawn."""
+    posterior, _ = model.posterior(rows)
+    classes = draw_states(posterior, np.arange(len(posterior)), generator)
+    codes, numbers = rows.codes.copy(), rows.numbers
     for item, table in enumerate(model.tables):
         gone = np.flatnonzero(codes[:, item] == UNKNOWN)
-        out[gone, item] = draw_states(table, classes[gone], generator)
-    return out
+        codes[gone, item] = draw_states(table, classes[gone], generator)
+    if model.numbers is not None:
+        numbers = np.where(np.isnan(numbers), model.numbers.drawn(classes, generator), numbers)
+    return replace(rows, codes=codes, numbers=numbers)
+
+
+def numbers_filled(
+    columns: Mapping[str, Any], names: tuple[str, ...], given: np.ndarray, drawn: np.ndarray
+) -> dict[str, list[Any]]:
+    """The continuous columns that have missing numbers, with drawn numbers in place of these; both (rows, columns)."""
+    filled = {}
+    for place, name in enumerate(names):
+        gone = np.isnan(given[:, place])
+        if gone.any():
+            pairs = zip(frames.as_list(columns[name]), gone.tolist(), drawn[:, place].tolist(), strict=True)
+            filled[name] = [new if is_gone else old for old, is_gone, new in pairs]
+    return filled
 
 
 @dataclass(frozen=True, eq=False)

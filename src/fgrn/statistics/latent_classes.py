@@ -2,13 +2,13 @@
 
     P(y, k) = prior[k] * product over the observed items j of tables[j][k, y_j]
 
-Items with a missing value are left out of the product: they are summed out.
+Items with a missing value are left out of the product: they are summed out. Continuous columns add their densities.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +17,7 @@ from ..core.exceptions import ImpossibleEvidence, LearningError
 from ..core.labels import Label
 from ..tables.encoded import Evidence
 from ..tables.frames import UNKNOWN
+from .continuous_items import ContinuousItems
 
 CELLS_AT_ONCE = 2**21
 """Numbers in a block of rows: a few blocks of this size fit into the cache and memory of any machine."""
@@ -34,6 +35,7 @@ class LatentClasses:
     learns_prior  whether the class sizes were estimated, and not given
     held        (K, M): which item-response probabilities were given by constraints; None if none was
     leader      (K, M): the place, among K * M, of the one that each is equal to by constraints; None if all may differ
+    numbers     means and variances of continuous columns; None if there are none
     """
 
     names: tuple[str, ...]
@@ -44,6 +46,7 @@ class LatentClasses:
     learns_prior: bool = True
     held: np.ndarray | None = None
     leader: np.ndarray | None = None
+    numbers: ContinuousItems | None = None
 
     @property
     def n_classes(self) -> int:
@@ -58,16 +61,42 @@ class LatentClasses:
     @cached_property
     def starts(self) -> np.ndarray:
         """(J,): the first column of each item where the levels of all items stand side by side."""
-        return np.concatenate([[0], np.cumsum(self.sizes)[:-1]]).astype(np.intp)
+        return np.concatenate([[0], np.cumsum(self.sizes)])[:-1].astype(np.intp)
 
     @cached_property
     def cells(self) -> np.ndarray:
         """(K, M): the tables of all items side by side."""
-        return np.concatenate(self.tables, axis=1)
+        return np.concatenate([np.zeros((self.n_classes, 0)), *self.tables], axis=1)
+
+    @property
+    def continuous_items(self) -> ContinuousItems:
+        """The continuous columns; an error if there are none."""
+        if self.numbers is None:
+            raise LearningError("The model has no continuous columns.")
+        return self.numbers
+
+    @property
+    def free_profile_parameters(self) -> int:
+        """The number of free parameters of all tables, means and variances without constraints; not of class sizes."""
+        tables = self.n_classes * (sum(self.sizes) - len(self.names))
+        return tables + (0 if self.numbers is None else self.numbers.leaves.free_parameters)
+
+    @property
+    def values(self) -> np.ndarray:
+        """All estimates: class sizes, item-response probabilities class by class, then means, then variances."""
+        numbers = [] if self.numbers is None else [self.numbers.values]
+        return np.concatenate([self.prior, self.cells.ravel(), *numbers])
+
+    @cached_property
+    def coordinates(self) -> np.ndarray:
+        """(K, ...): the profile of each class, by which it is compared with others."""
+        return self.cells if self.numbers is None else np.concatenate([self.cells, self.numbers.coordinates], axis=1)
 
     def ordered(self, order: np.ndarray) -> LatentClasses:
         """The same model with its classes in another order: class k becomes what class `order[k]` was."""
-        return replace(self, prior=self.prior[order], tables=tuple(table[order] for table in self.tables))
+        numbers = None if self.numbers is None else self.numbers.ordered(order)
+        tables = tuple(table[order] for table in self.tables)
+        return replace(self, prior=self.prior[order], tables=tables, numbers=numbers)
 
     def with_cells(self, cells: np.ndarray) -> LatentClasses:
         """The same with other item-response probabilities, (K, M)."""
@@ -80,23 +109,24 @@ class LatentClasses:
         out[row, self.starts[item] + codes[row, item]] = 1.0
         return out
 
-    def log_given_class(self, codes: np.ndarray) -> np.ndarray:
-        """(rows, K): the logarithm of the probability of the observed items of each row in each class."""
+    def log_given_class(self, rows: Patterns) -> np.ndarray:
+        """(rows, K): the logarithm of the probability of what is known of each row in each class."""
+        codes = rows.codes
         with np.errstate(divide="ignore"):
             logs = [np.log(table.T) for table in self.tables]
         joint = np.zeros((len(codes), self.n_classes))
         for item, log in enumerate(logs):
             known = codes[:, item] != UNKNOWN
             joint[known] += log[codes[known, item]]
-        return joint
+        return joint if self.numbers is None else joint + self.numbers.log_density(rows.numbers)
 
-    def posterior(self, codes: np.ndarray, shares: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def posterior(self, rows: Patterns, shares: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """The class memberships of each row, (rows, K), and its log-likelihood, (rows,).
 
         `shares`, (rows, K), are class sizes that differ from row to row, in place of the prior.
         """
         with np.errstate(divide="ignore"):
-            return memberships(self.log_given_class(codes) + np.log(self.prior if shares is None else shares))
+            return memberships(self.log_given_class(rows) + np.log(self.prior if shares is None else shares))
 
 
 def memberships(joint: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -186,18 +216,24 @@ class ClassLogits:
 
 @dataclass(frozen=True, eq=False)
 class Patterns:
-    """Rows as codes, equal rows merged to one.
+    """Rows as codes, equal rows merged to one, and their numbers, with which no row is merged.
 
     codes     (patterns, J): the level of each item, UNKNOWN where it is missing
     weights   (patterns,): the sum of the weights of the rows
     squares   (patterns,): the sum of the squares of the weights of the rows
     rows      how many rows of positive weight there were
+    numbers   (patterns, continuous columns): NaN where one is missing; no columns if there are none
     """
 
     codes: np.ndarray
     weights: np.ndarray
     squares: np.ndarray
     rows: int
+    numbers: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+
+    def __post_init__(self) -> None:
+        if not self.numbers.size:
+            object.__setattr__(self, "numbers", np.zeros((len(self.codes), 0)))
 
     @classmethod
     def of(cls, table: Evidence, names: tuple[str, ...], merge: bool = True) -> Patterns:
@@ -212,8 +248,8 @@ class Patterns:
             raise LearningError("There is no row with a positive weight.")
         some = weights > 0
         count = int(np.count_nonzero(some))
-        if not merge:
-            return cls(codes, weights, weights**2, count)
+        if not merge or table.numbers.shape[1]:
+            return cls(codes, weights, weights**2, count, table.numbers)
         codes, weights = codes[some], weights[some]
         distinct, number = distinct_rows(codes)
         return cls(
@@ -228,12 +264,18 @@ class Patterns:
         codes = np.full((count, self.codes.shape[1]), UNKNOWN, dtype=self.codes.dtype)
         weights, squares = np.zeros(count), np.zeros(count)
         codes[places], weights[places], squares[places] = self.codes, self.weights, self.squares
-        return Patterns(codes, weights, squares, self.rows)
+        numbers = np.full((count, self.numbers.shape[1]), np.nan)
+        numbers[places] = self.numbers
+        return Patterns(codes, weights, squares, self.rows, numbers)
 
-    def at(self, kept: np.ndarray) -> Patterns:
+    def at(self, kept: np.ndarray | slice) -> Patterns:
         """Some of the rows, all of which are taken to have a positive weight."""
         codes = self.codes[kept]
-        return Patterns(codes, self.weights[kept], self.squares[kept], len(codes))
+        return Patterns(codes, self.weights[kept], self.squares[kept], len(codes), self.numbers[kept])
+
+    def evidence(self, names: tuple[str, ...]) -> Evidence:
+        """The rows as a table to learn from, with these names of items."""
+        return replace(Evidence.of_codes(names, self.codes, self.weights), numbers=self.numbers)
 
     @property
     def weight(self) -> float:

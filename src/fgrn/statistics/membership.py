@@ -5,11 +5,11 @@
     three steps   L_ik is the probability that a row of class k is assigned to the class that row i is assigned to
                   (Vermunt 2010)
     two steps     L_ik is the probability of the answers of row i in class k, as they were estimated without covariates
-                  (Bakk and Kuha 2018); the errors contain the uncertainty of the first step
+                  (Bakk and Kuha 2018)
     one step      the same, with item-response probabilities and coefficients estimated together (Dayton and Macready
                   1988; Bandeen-Roche, Miglioretti, Zeger and Rathouz 1997)
 
-The errors of three steps take the classes as they were found.
+The errors of two and three steps contain the uncertainty of the classes: see `first_step`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ from ..core.exceptions import LearningError, Remedy
 from ..core.printing import html_table, text_table
 from ..learning.criteria import aic, bic, caic, sabic
 from ..tables.outputs import frame_of_records
+from .chi_square import chi_square_tail
 from .covariates import Covariates, Term, design_of
-from .fisher_information import Inverse, information
+from .first_step import LaterStep, Uncertainty, membership_derivative
+from .fisher_information import Inverse
 from .latent_classes import ClassLogits, LatentClasses, Patterns, memberships
-from .standard_errors import ErrorKind, StandardErrors, parameter_covariance
+from .latent_profiles import ProfileErrors
+from .standard_errors import ErrorKind, StandardErrors
 from .three_step import AssignedRows
 
 MOST_LOGIT, MOST_ERROR = 20.0, 50.0
@@ -75,9 +78,9 @@ class MembershipRegression:
 
     def as_dicts(self) -> list[dict[str, Any]]:
         """One mapping for each class and covariate, with the 95 % confidence interval of the logit."""
-        from scipy.stats import norm
+        from scipy.special import ndtri
 
-        half = norm.ppf(0.975) * self.errors
+        half = ndtri(0.975) * self.errors
         return [
             {
                 "class": k, "covariate": name, "logit": float(self.coefficients[k, j]),
@@ -95,8 +98,6 @@ class MembershipRegression:
 
     def tests(self) -> list[dict[str, Any]]:
         """For each covariate the Wald test that it has nothing to do with any class: chi-square, df, p."""
-        from scipy.stats import chi2
-
         found, first, width = [], 1, len(self.names)
         for term in self.terms:
             columns = range(first, first + len(term.names))
@@ -104,7 +105,7 @@ class MembershipRegression:
             places = [k * width + column for k in range(len(self.coefficients) - 1) for column in columns]
             beta, spread = self.coefficients[1:].ravel()[places], self.covariance[np.ix_(places, places)]
             statistic = float(beta @ np.linalg.pinv(spread) @ beta) if places else 0.0
-            p = float(chi2.sf(statistic, len(places))) if places else 1.0
+            p = chi_square_tail(statistic, len(places)) if places else 1.0
             found.append({"covariate": term.name, "chi_square": statistic, "df": len(places), "p": p})
         return found
 
@@ -144,7 +145,7 @@ class LatentClassRegression(MembershipRegression):
 
     Attributes:
         profiles: class sizes (means over the rows) and item-response probabilities with standard errors, a
-            `StandardErrors`.
+            `StandardErrors`; with continuous columns also means and variances, a `ProfileErrors`.
         memberships: (rows, classes) the probability of each class given the covariates and answers of each row, in the
             order of the rows that were given; by the answers and the mean class sizes where a covariate is missing.
         n_parameters: free parameters.
@@ -153,7 +154,7 @@ class LatentClassRegression(MembershipRegression):
         starts: how many starts there were, and `found_best` how many of them found the best likelihood.
     """
 
-    profiles: StandardErrors
+    profiles: StandardErrors | ProfileErrors
     memberships: np.ndarray
     n_parameters: int
     weight: float
@@ -197,7 +198,7 @@ def regression_of(
     value: float,
 ) -> dict[str, Any]:
     """The fields of a `MembershipRegression` from estimates for scaled covariates; an error if one separates."""
-    from scipy.stats import norm
+    from scipy.special import ndtr
 
     classes, width = logits.beta.shape
     back = covariates.back()
@@ -207,7 +208,7 @@ def regression_of(
     errors[1:] = np.sqrt(np.maximum(np.diag(spread), 0.0)).reshape(-1, width)
     ratio = np.divide(np.abs(beta), errors, out=np.zeros_like(beta), where=errors > 0)
     return {
-        "names": covariates.names, "coefficients": beta, "errors": errors, "p_values": 2 * norm.sf(ratio),
+        "names": covariates.names, "coefficients": beta, "errors": errors, "p_values": 2 * ndtr(-ratio),
         "log_likelihood": value, "rows": int(covariates.kept.sum()), "steps": steps, "kind": kind,
         "covariance": spread, "terms": covariates.terms,
     }  # fmt: skip
@@ -220,51 +221,40 @@ def three_step_regression(
 
     Rows without one of the covariates are left out, which `rows` of the result tells.
     """
-    kind = kind or ErrorKind()
-    given = Covariates.of(covariates, assigned.weights)
-    weights = assigned.weights[given.kept]
-    with np.errstate(divide="ignore"):
-        likely = np.log(assigned.errors[:, assigned.assigned[given.kept]].T)
-    found = maximised(ClassLogits.flat(given.scaled(), len(assigned.errors)), weights, likely)
-    check_separation(found.logits, found.inverse, found.done, by_assignment=True)
-    spread = found.inverse.matrix
-    if kind.name != "observed":
-        meat = kind.of_rows(given.kept).meat(found.scores, weights, weights**2)
-        spread = spread @ meat @ spread if kind.name == "robust" else Inverse.of(meat).matrix
-    return MembershipRegression(**regression_of(given, found.logits, spread, 3, kind.name, found.value))
+    return _later_regression(assigned.model, assigned.rows, assigned.first, covariates, kind, 3)
 
 
 def two_step_regression(
     model: LatentClasses, rows: Patterns, covariates: Any, kind: ErrorKind | None = None
 ) -> MembershipRegression:
-    """Regress the class on covariates with item-response probabilities as they were estimated from all rows.
+    """Regress the class on covariates with item-response probabilities as they were estimated from all rows."""
+    settings.choice("kind", "observed" if kind is None else kind.name, ("observed", "robust"), LearningError)
+    return _later_regression(model, rows, Uncertainty.of(model, rows), covariates, kind, 2)
 
-    With I the information matrix of coefficients (2) and item-response probabilities (1), and V the covariance matrix
-    of the first step, the covariance matrix is I22^-1 + I22^-1 I21 V I12 I22^-1; the robust one has the squares of
-    the scores of both steps in the middle.
+
+def _later_regression(
+    model: LatentClasses,
+    rows: Patterns,
+    first: Uncertainty | None,
+    covariates: Any,
+    kind: ErrorKind | None,
+    steps: int,
+) -> MembershipRegression:
+    """Regress the class on covariates with the probability of each row in each class as it was found.
+
+    The errors contain the uncertainty of the first step, if it is given: see `first_step`.
     """
     kind = kind or ErrorKind()
-    settings.choice("kind", kind.name, ("observed", "robust"), LearningError)
     given = Covariates.of(covariates, rows.weights)
     some = rows.at(given.kept)
-    found = maximised(
-        ClassLogits.flat(given.scaled(), model.n_classes), some.weights, model.log_given_class(some.codes)
-    )
-    check_separation(found.logits, found.inverse, found.done)
-    first, second = information(model, rows), information(model, some, found.logits)
-    inverse, earlier = parameter_covariance(first, rows, ErrorKind("observed"))
-    shared, ours, theirs = np.intersect1d(first.cells.free, second.cells.free, return_indices=True)
-    tables = shared >= model.n_classes
-    ours, theirs = ours[tables], theirs[tables]
-    across = second.information[: second.ahead, second.ahead + theirs]
-    bread = found.inverse.matrix
-    if kind.name == "robust":
-        scores = -first.scores @ (across @ inverse.matrix[ours]).T
-        scores[given.kept] += found.scores
-        spread = bread @ kind.meat(scores, rows.weights, rows.squares) @ bread
-    else:
-        spread = bread + bread @ across @ earlier[np.ix_(ours, ours)] @ across.T @ bread
-    return MembershipRegression(**regression_of(given, found.logits, spread, 2, kind.name, found.value))
+    found = maximised(ClassLogits.flat(given.scaled(), model.n_classes), some.weights, model.log_given_class(some))
+    check_separation(found.logits, found.inverse, found.done, by_assignment=steps == 3)
+    scores = np.zeros((len(rows.codes), found.logits.count))
+    scores[given.kept] = found.scores
+    each = [found.logits.gradient(np.broadcast_to(one, found.members.shape)) for one in np.eye(model.n_classes)]
+    across = membership_derivative(model, some, found.members, np.stack(each, axis=1), with_sizes=False)
+    spread = LaterStep(found.inverse.matrix, scores, across).covariance(first, rows.weights, kind)
+    return MembershipRegression(**regression_of(given, found.logits, spread, steps, kind.name, found.value))
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from .alignment import nearest_order
 from .covariates import Covariates
 from .fisher_information import Inverse, information
 from .latent_classes import ClassLogits, LatentClasses, Patterns
+from .latent_profiles import profile_errors_of
 from .membership import LatentClassRegression, check_separation, maximised, regression_of
 from .report import Convergence
 from .standard_errors import ErrorKind, check_level, errors_of, parameter_covariance
@@ -45,7 +46,7 @@ class JointEstimate:
     @classmethod
     def of(cls, model: LatentClasses, logits: ClassLogits, rows: Patterns) -> JointEstimate:
         """That of some rows."""
-        value = float(rows.weights @ model.posterior(rows.codes, logits.shares)[1])
+        value = float(rows.weights @ model.posterior(rows, logits.shares)[1])
         return cls(model, logits, value + _log_prior(model))
 
 
@@ -73,9 +74,8 @@ def one_step_regression(
     check_level(level)
     given = Covariates.of(covariates, rows.weights)
     design, some = given.scaled(), rows.at(given.kept)
-    levels = model.indicators(some.codes)
     ends = [
-        _newton(_rounds(start, ClassLogits.flat(design, model.n_classes), some, levels), some)
+        _newton(_rounds(start, ClassLogits.flat(design, model.n_classes), some), some)
         for start in _start_models(model, starts, seed)
     ]
     finals = np.array([one.objective for one in ends])
@@ -86,14 +86,16 @@ def one_step_regression(
     check_separation(best.logits, Inverse.of(known.information), done=True)
     value = best.objective - _log_prior(best.model)
     sized = replace(best.model, prior=known.cells.probability[: model.n_classes])
-    members = sized.posterior(rows.codes)[0]
-    members[given.kept] = best.model.posterior(some.codes, best.logits.shares)[0]
+    members = sized.posterior(rows)[0]
+    members[given.kept] = best.model.posterior(some, best.logits.shares)[0]
     told = Convergence.of_finals(finals, converged=True)
     return LatentClassRegression(
         **regression_of(given, best.logits, spread[:count, :count], 1, kind.name, value),
-        profiles=errors_of(sized, some, known, inverse, spread, kind.name, level),
+        profiles=(errors_of if model.numbers is None else profile_errors_of)(
+            sized, some, known, inverse, spread, kind.name, level
+        ),
         memberships=members,
-        n_parameters=count + model.n_classes * (model.cells.shape[1] - len(model.names)),
+        n_parameters=count + model.free_profile_parameters,
         weight=some.weight,
         starts=told.starts,
         found_best=told.found_best,
@@ -109,22 +111,26 @@ def _start_models(model: LatentClasses, count: int, seed: int) -> Iterator[Laten
         for table in model.tables:
             drawn = generator.standard_gamma(START_CONCENTRATION, table.shape)
             tables.append(drawn / drawn.sum(axis=1, keepdims=True))
-        yield replace(model, tables=tuple(tables))
+        numbers = None if model.numbers is None else model.numbers.at_random(generator)
+        yield replace(model, tables=tuple(tables), numbers=numbers)
 
 
-def _rounds(model: LatentClasses, logits: ClassLogits, rows: Patterns, levels: np.ndarray) -> JointEstimate:
-    """Update coefficients and tables in turns, until the likelihood hardly increases."""
-    before = -np.inf
+def _rounds(model: LatentClasses, logits: ClassLogits, rows: Patterns) -> JointEstimate:
+    """Update coefficients, and tables, means and variances, in turns, until the likelihood hardly increases."""
+    before, levels = -np.inf, model.indicators(rows.codes)
     for _ in range(ROUNDS):
-        found = maximised(logits, rows.weights, model.log_given_class(rows.codes), steps=3)
+        found = maximised(logits, rows.weights, model.log_given_class(rows), steps=3)
         logits, objective = found.logits, found.value + _log_prior(model)
         if objective - before <= SMALL_GAIN * rows.weight:
             break
         before = objective
-        counts = (found.members * rows.weights[:, None]).T @ levels + model.smoothing
+        shares = found.members * rows.weights[:, None]
+        counts = shares.T @ levels + model.smoothing
         total = np.repeat(np.add.reduceat(counts, model.starts, axis=1), model.sizes, axis=1)
         cells = np.divide(counts, total, out=model.cells.copy(), where=total > 0)
         model = model.with_cells(cells)
+        if model.numbers is not None:
+            model = replace(model, numbers=model.numbers.updated(shares, rows.numbers))
     return JointEstimate.of(model, logits, rows)
 
 
@@ -136,16 +142,14 @@ def _newton(found: JointEstimate, rows: Patterns) -> JointEstimate:
         if not inverse.concave or inverse.rank < len(inverse.matrix):
             break
         gradient = rows.weights @ known.scores
-        gradient[known.ahead :] += known.cells.smoothing_gradient(found.model.smoothing)
+        cells = slice(known.ahead, known.ahead + len(known.cells.free))
+        gradient[cells] += known.cells.smoothing_gradient(found.model.smoothing)
         move = inverse.matrix @ gradient
         if gradient @ move < SMALL_DECREMENT:
             break
         size, better = 1.0, None
         while size > 1e-4 and better is None:
-            step = size * move
-            cells = known.cells.moved(step[known.ahead :])[found.model.n_classes :].reshape(found.model.cells.shape)
-            tried = found.model.with_cells(cells), found.logits.moved(step[: known.ahead])
-            made = JointEstimate.of(*tried, rows)
+            made = JointEstimate.of(*known.moved(found.model, found.logits, size * move), rows)
             better = made if made.objective >= found.objective else None
             size /= 2
         if better is None:

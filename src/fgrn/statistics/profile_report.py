@@ -10,14 +10,14 @@ import numpy as np
 from ..core.exceptions import counted, shortened
 from ..core.printing import html_table, text_table
 from ..flow.em import History
-from ..learning.criteria import Fit, aic, bic, caic, sabic
 from ..tables.outputs import frame_of_records
-from .latent_profiles import Estimate, LatentProfiles, ProfileErrors, ProfileRows, profile_errors
-from .report import SMALL_CLASS, Assignment, Convergence, as_json_record
+from .latent_classes import LatentClasses, Patterns
+from .latent_profiles import Estimate, ProfileErrors, profile_errors
+from .report import Assignment, Convergence, ModelSummary, as_json_record, warnings_of_learning
 
 
 @dataclass(frozen=True, eq=False)
-class LatentProfileReport:
+class LatentProfileReport(ModelSummary):
     """All that is usually reported of a latent class analysis with continuous columns: prints as text, shows as HTML.
 
     Attributes:
@@ -33,31 +33,7 @@ class LatentProfileReport:
         frames: everything as pandas data frames, by name: "summary", "classes", "estimates", "assignment", "warnings".
     """
 
-    n_rows: int
-    weight: float
-    n_parameters: int
-    log_likelihood: float
-    criteria: dict[str, float]
-    relative_entropy: float
-    assignment: Assignment
     errors: ProfileErrors
-    convergence: Convergence
-    warnings: tuple[str, ...]
-
-    def summary(self) -> dict[str, float | int | bool]:
-        """The numbers of the whole model by name."""
-        return {
-            "rows": self.n_rows,
-            "weight": self.weight,
-            "classes": len(self.assignment.sizes),
-            "log-likelihood": self.log_likelihood,
-            "parameters": self.n_parameters,
-            **self.criteria,
-            "relative entropy": self.relative_entropy,
-            "starts": self.convergence.starts,
-            "starts that found the best": self.convergence.found_best,
-            "converged": self.convergence.converged,
-        }
 
     def _sizes(self) -> list[dict[str, Any]]:
         average = np.diag(self.assignment.average)
@@ -70,17 +46,20 @@ class LatentProfileReport:
     @property
     def frames(self) -> dict[str, Any]:
         """Everything as pandas data frames, by name."""
-        average = [
-            {"assigned": a} | {f"class {b}": float(share) for b, share in enumerate(row)}
-            for a, row in enumerate(self.assignment.average)
-        ]
+        common = self._summary_frames()
         return {
-            "summary": frame_of_records([{"name": name, "value": float(v)} for name, v in self.summary().items()]),
+            "summary": common["summary"],
             "classes": frame_of_records(self._sizes()),
             "estimates": frame_of_records([one.as_dict() for one in self.errors.estimates if one.what != "size"]),
-            "assignment": frame_of_records(average),
-            "warnings": frame_of_records([{"warning": one} for one in self.warnings] or [{"warning": ""}][:0]),
+            "assignment": common["assignment"],
+            "warnings": common["warnings"],
         }
+
+    def ordered(self, order: np.ndarray, history: History) -> LatentProfileReport:
+        """The same report with the classes in another order: class k becomes what class `order[k]` was."""
+        return profile_report_of(
+            self.n_rows, self.n_parameters, self.assignment.ordered(order), self.errors.ordered(order), history
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as JSON values; a standard error that does not exist is None."""
@@ -95,15 +74,6 @@ class LatentProfileReport:
     def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
         """The tables of the report: title, headings, rows."""
         heads = [f"class {k}" for k in range(len(self.assignment.sizes))]
-        summary = [
-            ["rows", f"{self.n_rows:,}" + (f" (weight {self.weight:,.2f})" if self.weight != self.n_rows else "")],
-            ["log-likelihood", f"{self.log_likelihood:,.4f}"],
-            ["parameters", f"{self.n_parameters:,}"],
-            *([name, f"{value:,.2f}"] for name, value in self.criteria.items()),
-            ["relative entropy", f"{self.relative_entropy:.4f}"],
-            ["starts that found the best", f"{self.convergence.found_best} of {self.convergence.starts}"],
-            ["converged", "yes" if self.convergence.converged else "no"],
-        ]
         sizes = [
             ["estimated", *(one.text for one in self.errors.of("size"))],
             ["modal", *(f"{share:.3f}" for share in self.assignment.modal)],
@@ -112,7 +82,7 @@ class LatentProfileReport:
         numbers = _report_lines(self.errors.of("mean") + self.errors.of("variance"))
         items = _report_lines(self.errors.of("probability"))
         return [
-            ("Latent class analysis", [], summary),
+            ("Latent class analysis", [], self._summary_rows()),
             ("Class sizes (s.e.)", ["", *heads], sizes),
             ("Means and variances (s.e.)", ["column", "", *heads], numbers),
             *([("Item-response probabilities (s.e.)", ["item", "level", *heads], items)] if items else []),
@@ -144,53 +114,25 @@ def _listed(warnings: tuple[str, ...]) -> str:
 
 
 def latent_profile_report(
-    model: LatentProfiles, rows: ProfileRows, history: History, parameters: int
+    model: LatentClasses, rows: Patterns, history: History, parameters: int
 ) -> LatentProfileReport:
     """The report of a model with so many free parameters on the rows that it was learnt from."""
-    posterior, likelihood = model.posterior(rows)
-    fit = Fit.of(likelihood, posterior, rows.weights)
-    likeliest = np.eye(model.items.n_classes)[posterior.argmax(axis=1)] * rows.weights[:, None]
-    sums, modal = likeliest.T @ posterior, likeliest.sum(axis=0)
-    average = np.divide(sums, modal[:, None], out=np.zeros_like(sums), where=modal[:, None] > 0)
-    assignment = Assignment(fit.sizes / fit.weight, modal / fit.weight, average, fit)
-    errors, convergence = profile_errors(model, rows), Convergence.of(history)
-    total = fit.log_likelihood
-    criteria = {
-        "AIC": aic(total, parameters),
-        "BIC": bic(total, parameters, fit.weight),
-        "CAIC": caic(total, parameters, fit.weight),
-        "SABIC": sabic(total, parameters, fit.weight),
-    }
-    return LatentProfileReport(
-        int(np.count_nonzero(rows.weights)), fit.weight, parameters, total, criteria, fit.relative_entropy, assignment,
-        errors, convergence, tuple(_warnings_of(assignment, errors, convergence)),
-    )  # fmt: skip
+    return profile_report_of(rows.rows, parameters, Assignment.of(model, rows), profile_errors(model, rows), history)
 
 
-def _warnings_of(assignment: Assignment, errors: ProfileErrors, convergence: Convergence) -> list[str]:
-    """Warnings about the estimates, in sentences."""
-    found, several = [], len(assignment.sizes) > 1
-    if not convergence.converged:
-        found.append("Learning did not converge: standard errors are not those of a maximum. Allow more epochs.")
-    if several and convergence.found_best == 1:
-        found.append(
-            f"The best likelihood was found by 1 of {counted(convergence.starts, 'start')}: there may be a better one. "
-            "Take more starts."
-        )
-    empty = np.flatnonzero(assignment.sizes * assignment.fit.weight < SMALL_CLASS)
-    if len(empty):
-        names = ", ".join(str(int(k)) for k in empty)
-        found.append(f"Class {names} has less than one row: it is empty, and fewer classes fit as well.")
-    if errors.rank < errors.n_free:
-        found.append(
-            f"The model is not identified: the information matrix has rank {errors.rank:,} for {errors.n_free:,} "
-            "parameters, so that other estimates fit as well. Use fewer classes, or more columns or rows."
-        )
-    if not errors.concave:
-        found.append(
-            "The information matrix is not positive: the estimate is not a maximum. Allow more epochs or starts."
-        )
-    fixed = [one for one in errors.estimates if one.boundary and one.number not in empty]
+def profile_report_of(
+    rows: int, parameters: int, assignment: Assignment, errors: ProfileErrors, history: History
+) -> LatentProfileReport:
+    """The report that follows from its parts."""
+    convergence = Convergence.of(history)
+    warned = warnings_of_learning(rows, assignment, errors.of_levels, convergence) + _warnings_of(assignment, errors)
+    return LatentProfileReport(rows, parameters, assignment, convergence, tuple(warned), errors)
+
+
+def _warnings_of(assignment: Assignment, errors: ProfileErrors) -> list[str]:
+    """Warnings about variances and probabilities, in sentences."""
+    found = []
+    fixed = [one for one in errors.estimates if one.boundary and one.number not in assignment.empty]
     flat = [f"{one.column} in class {one.number}" for one in fixed if one.what == "variance"]
     zero = [
         f"{one.column or 'class size'}{'' if one.level is None else f' = {one.level}'} in class {one.number}"

@@ -70,7 +70,7 @@ class Assignment:
         sums, modal = np.zeros((classes, classes)), np.zeros(classes)
         fit = Fit(0.0, 0.0, 0.0, np.zeros(classes))
         for block in rows.blocks(model.cells.shape[1]):
-            posterior, likelihood = model.posterior(rows.codes[block])
+            posterior, likelihood = model.posterior(rows.at(block))
             weights = rows.weights[block]
             fit = fit + Fit.of(likelihood, posterior, weights)
             likeliest = np.eye(classes)[posterior.argmax(axis=1)] * weights[:, None]
@@ -79,9 +79,113 @@ class Assignment:
         average = np.divide(sums, modal[:, None], out=np.zeros_like(sums), where=modal[:, None] > 0)
         return cls(fit.sizes / fit.weight, modal / fit.weight, average, fit)
 
+    @property
+    def empty(self) -> np.ndarray:
+        """The numbers of classes that have less than one row."""
+        return np.flatnonzero(self.sizes * self.fit.weight < SMALL_CLASS)
+
+    def ordered(self, order: np.ndarray) -> Assignment:
+        """The same with the classes in another order."""
+        fit = replace(self.fit, sizes=self.fit.sizes[order])
+        return Assignment(self.sizes[order], self.modal[order], self.average[np.ix_(order, order)], fit)
+
 
 @dataclass(frozen=True, eq=False)
-class LatentClassReport:
+class ModelSummary:
+    """What is reported of every latent class analysis, with continuous columns or without.
+
+    Attributes:
+        n_rows: how many rows there were, and `weight` their total weight.
+        n_parameters: free parameters.
+        log_likelihood: of the rows.
+        criteria: "AIC", "BIC", "CAIC", "SABIC" (sample-size-adjusted BIC); smaller is better.
+        relative_entropy: 1 if every row belongs to one class, 0 if nothing is known of it.
+        assignment: class sizes and average memberships.
+        convergence: how learning ended.
+        warnings: what to be careful about, in sentences.
+    """
+
+    n_rows: int
+    n_parameters: int
+    assignment: Assignment
+    convergence: Convergence
+    warnings: tuple[str, ...]
+
+    @property
+    def weight(self) -> float:
+        """The total weight of the rows."""
+        return self.assignment.fit.weight
+
+    @property
+    def log_likelihood(self) -> float:
+        """The log-likelihood of the rows."""
+        return self.assignment.fit.log_likelihood
+
+    @property
+    def relative_entropy(self) -> float:
+        """1 if every row belongs to one class, 0 if nothing is known of it."""
+        return self.assignment.fit.relative_entropy
+
+    @property
+    def criteria(self) -> dict[str, float]:
+        """The information criteria by name; smaller is better."""
+        value, count, weight = self.log_likelihood, self.n_parameters, self.weight
+        return {
+            "AIC": aic(value, count),
+            "BIC": bic(value, count, weight),
+            "CAIC": caic(value, count, weight),
+            "SABIC": sabic(value, count, weight),
+        }
+
+    def summary(self) -> dict[str, float | int | bool]:
+        """The numbers of the whole model by name."""
+        return {
+            "rows": self.n_rows,
+            "weight": self.weight,
+            "classes": len(self.assignment.sizes),
+            "log-likelihood": self.log_likelihood,
+            "parameters": self.n_parameters,
+            **self._freedom,
+            **self.criteria,
+            "relative entropy": self.relative_entropy,
+            "starts": self.convergence.starts,
+            "starts that found the best": self.convergence.found_best,
+            "converged": self.convergence.converged,
+        }
+
+    @property
+    def _freedom(self) -> dict[str, int]:
+        """Degrees of freedom, if there is a test of fit."""
+        return {}
+
+    def _summary_frames(self) -> dict[str, Any]:
+        """The data frames that every report has."""
+        average = [
+            {"assigned": a} | {f"class {b}": float(share) for b, share in enumerate(row)}
+            for a, row in enumerate(self.assignment.average)
+        ]
+        return {
+            "summary": frame_of_records([{"name": name, "value": float(v)} for name, v in self.summary().items()]),
+            "assignment": frame_of_records(average),
+            "warnings": frame_of_records([{"warning": one} for one in self.warnings] or [{"warning": ""}][:0]),
+        }
+
+    def _summary_rows(self) -> list[list[str]]:
+        """The first table of a report: name and number."""
+        return [
+            ["rows", f"{self.n_rows:,}" + (f" (weight {self.weight:,.2f})" if self.weight != self.n_rows else "")],
+            ["log-likelihood", f"{self.log_likelihood:,.4f}"],
+            ["parameters", f"{self.n_parameters:,}"],
+            *(["degrees of freedom", f"{df:,}"] for df in self._freedom.values()),
+            *([name, f"{value:,.2f}"] for name, value in self.criteria.items()),
+            ["relative entropy", f"{self.relative_entropy:.4f}"],
+            ["starts that found the best", f"{self.convergence.found_best} of {self.convergence.starts}"],
+            ["converged", "yes" if self.convergence.converged else "no"],
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class LatentClassReport(ModelSummary):
     """All that is usually reported of a latent class analysis. It prints as text and shows as HTML in notebooks.
 
     Attributes:
@@ -99,38 +203,17 @@ class LatentClassReport:
             "warnings".
     """
 
-    n_rows: int
-    weight: float
-    n_parameters: int
-    log_likelihood: float
-    criteria: dict[str, float]
-    relative_entropy: float
-    assignment: Assignment
     errors: StandardErrors
     fit: GoodnessOfFit
-    convergence: Convergence
-    warnings: tuple[str, ...]
 
     @property
     def df(self) -> int:
         """Degrees of freedom of the tests of fit."""
         return self.fit.df
 
-    def summary(self) -> dict[str, float | int | bool]:
-        """The numbers of the whole model by name."""
-        return {
-            "rows": self.n_rows,
-            "weight": self.weight,
-            "classes": len(self.assignment.sizes),
-            "log-likelihood": self.log_likelihood,
-            "parameters": self.n_parameters,
-            "df": self.df,
-            **self.criteria,
-            "relative entropy": self.relative_entropy,
-            "starts": self.convergence.starts,
-            "starts that found the best": self.convergence.found_best,
-            "converged": self.convergence.converged,
-        }
+    @property
+    def _freedom(self) -> dict[str, int]:
+        return {"df": self.df}
 
     @property
     def frames(self) -> dict[str, Any]:
@@ -141,17 +224,14 @@ class LatentClassReport:
              "modal": float(self.assignment.modal[k]), "average_posterior": float(self.assignment.average[k, k])}
             for k in classes
         ]  # fmt: skip
-        average = [
-            {"assigned": a} | {f"class {b}": float(self.assignment.average[a, b]) for b in classes} for a in classes
-        ]
-        summary = [{"name": name, "value": float(value)} for name, value in self.summary().items()]
+        common = self._summary_frames()
         return {
-            "summary": frame_of_records(summary),
+            "summary": common["summary"],
             "classes": frame_of_records(sizes),
             "items": frame_of_records([one for one in self.errors.as_dicts() if one["level"]]),
-            "assignment": frame_of_records(average),
+            "assignment": common["assignment"],
             "fit": self.fit.to_frame(),
-            "warnings": frame_of_records([{"warning": one} for one in self.warnings] or [{"warning": ""}][:0]),
+            "warnings": common["warnings"],
         }
 
     def as_dict(self) -> dict[str, Any]:
@@ -177,17 +257,6 @@ class LatentClassReport:
         """The tables of the report: title, headings, rows."""
         classes = range(len(self.assignment.sizes))
         heads = [f"class {k}" for k in classes]
-        numbers = self.criteria.items()
-        summary = [
-            ["rows", f"{self.n_rows:,}" + (f" (weight {self.weight:,.2f})" if self.weight != self.n_rows else "")],
-            ["log-likelihood", f"{self.log_likelihood:,.4f}"],
-            ["parameters", f"{self.n_parameters:,}"],
-            ["degrees of freedom", f"{self.df:,}"],
-            *([name, f"{value:,.2f}"] for name, value in numbers),
-            ["relative entropy", f"{self.relative_entropy:.4f}"],
-            ["starts that found the best", f"{self.convergence.found_best} of {self.convergence.starts}"],
-            ["converged", "yes" if self.convergence.converged else "no"],
-        ]
         errors = self.errors
         sizes = [
             ["estimated", *(_with_error(errors, k) for k in classes)],
@@ -201,11 +270,16 @@ class LatentClassReport:
             for place, (item, _, level) in enumerate(first)
         ]
         return [
-            ("Model", ["", ""], summary),
+            ("Model", ["", ""], self._summary_rows()),
             ("Class sizes (standard errors)", ["", *heads], sizes),
             ("Item-response probabilities (standard errors)", ["item", "level", *heads], items),
             ("Fit", *self.fit._rows()),
         ]
+
+    def ordered(self, order: np.ndarray, history: History) -> LatentClassReport:
+        """The same report with the classes in another order: class k becomes what class `order[k]` was."""
+        errors = self.errors.ordered(order)
+        return report_of(self.n_rows, self.n_parameters, self.assignment.ordered(order), errors, self.fit, history)
 
     def __str__(self) -> str:
         parts = [f"Latent class analysis, {counted(len(self.assignment.sizes), 'class', 'classes')}"]
@@ -245,11 +319,10 @@ def latent_class_report(model: LatentClasses, rows: Patterns, history: History, 
     """The report of a model with so many free parameters on the rows that it was learnt from."""
     assignment = Assignment.of(model, rows)
     errors, fit = standard_errors(model, rows), goodness_of_fit(model, rows, parameters)
-    return report_of(model, rows.rows, parameters, assignment, errors, fit, history)
+    return report_of(rows.rows, parameters, assignment, errors, fit, history)
 
 
 def report_of(
-    model: LatentClasses,
     rows: int,
     parameters: int,
     assignment: Assignment,
@@ -258,52 +331,22 @@ def report_of(
     history: History,
 ) -> LatentClassReport:
     """The report that follows from its parts."""
-    likelihood, weight = assignment.fit.log_likelihood, assignment.fit.weight
-    criteria = {
-        "AIC": aic(likelihood, parameters),
-        "BIC": bic(likelihood, parameters, weight),
-        "CAIC": caic(likelihood, parameters, weight),
-        "SABIC": sabic(likelihood, parameters, weight),
-    }
     convergence = Convergence.of(history)
-    warned = _warnings(model, assignment, errors, fit, convergence)
-    if weight < FEW_OF_ROWS * rows:
-        warned.insert(
-            0,
-            f"The weights of {rows:,} rows sum to {weight:,.4g}, and are taken for numbers of rows: standard errors, "
-            "criteria and tests are those of so few. Scale them so that they sum to the number of rows.",
-        )
-    return LatentClassReport(
-        rows, weight, parameters, likelihood, criteria, assignment.fit.relative_entropy, assignment, errors, fit,
-        convergence, tuple(warned),
-    )  # fmt: skip
+    warned = warnings_of_learning(rows, assignment, errors, convergence) + _warnings(assignment, errors, fit)
+    return LatentClassReport(rows, parameters, assignment, convergence, tuple(warned), errors, fit)
 
 
-def with_classes_ordered(report: LatentClassReport, order: np.ndarray, history: History) -> LatentClassReport:
-    """The same report with the classes of the model in another order: class k becomes what class `order[k]` was."""
-    model, one = report.errors.model.ordered(order), report.assignment
-    width = model.cells.shape[1]
-    cells = np.concatenate([order, model.n_classes + (order[:, None] * width + np.arange(width)).ravel()])
-    moved = {name: getattr(report.errors, name)[cells] for name in ("estimates", "errors", "low", "high", "boundary")}
-    known, spread = report.errors.identified[cells], report.errors.covariance
-    errors = replace(report.errors, model=model, identified=known, **moved)
-    if spread.size:
-        errors = replace(errors, covariance=spread[np.ix_(cells, cells)])
-    fit = replace(one.fit, sizes=one.fit.sizes[order])
-    assignment = Assignment(one.sizes[order], one.modal[order], one.average[np.ix_(order, order)], fit)
-    return report_of(model, report.n_rows, report.n_parameters, assignment, errors, report.fit, history)
-
-
-def _warnings(
-    model: LatentClasses,
-    assignment: Assignment,
-    errors: StandardErrors,
-    fit: GoodnessOfFit,
-    convergence: Convergence,
+def warnings_of_learning(
+    rows: int, assignment: Assignment, errors: StandardErrors, convergence: Convergence
 ) -> list[str]:
-    """Return warnings about the estimates, in sentences."""
-    found = []
-    several = model.n_classes > 1
+    """Warnings about rows, starts, convergence, empty classes and identification, in sentences."""
+    found, weight = [], assignment.fit.weight
+    several = len(assignment.sizes) > 1
+    if weight < FEW_OF_ROWS * rows:
+        found.append(
+            f"The weights of {rows:,} rows sum to {weight:,.4g}, and are taken for numbers of rows: standard errors, "
+            "criteria and tests are those of so few. Scale them so that they sum to the number of rows."
+        )
     if not convergence.converged:
         found.append(
             "Learning did not converge: standard errors and criteria are not those of a maximum. Allow more epochs."
@@ -317,24 +360,29 @@ def _warnings(
             f"The best likelihood was found by 1 of {convergence.starts} starts: there may be a better one. Take more "
             "starts."
         )
-    empty = np.flatnonzero(assignment.sizes * fit.rows < SMALL_CLASS)
-    if len(empty):
-        found.append(f"{_classes(empty)} has less than one row: it is empty, and fewer classes fit as well.")
+    if len(assignment.empty):
+        found.append(f"{_classes(assignment.empty)} has less than one row: it is empty, and fewer classes fit as well.")
     if errors.rank < errors.n_free:
         found.append(
             f"The model is not identified: the information matrix has rank {errors.rank:,} for {errors.n_free:,} "
             "parameters, so that other estimates fit as well. Use fewer classes, or more items or rows."
         )
-    elif fit.df < 0:
-        found.append(
-            f"There are more parameters ({fit.parameters:,}) than independent cells ({fit.cells - fit.tables:,})."
-        )
     if not errors.concave:
         found.append(
             "The information matrix is not positive: the estimate is not a maximum. Allow more epochs or starts."
         )
+    return found
+
+
+def _warnings(assignment: Assignment, errors: StandardErrors, fit: GoodnessOfFit) -> list[str]:
+    """Warnings about probabilities, in sentences."""
+    found = []
+    if errors.rank == errors.n_free and fit.df < 0:
+        found.append(
+            f"There are more parameters ({fit.parameters:,}) than independent cells ({fit.cells - fit.tables:,})."
+        )
     inside = errors.boundary.copy()
-    for k in empty:
+    for k in assignment.empty:
         inside[np.array([label[1] == k for label in errors.labels])] = False
     if inside.any():
         places = [

@@ -80,6 +80,16 @@ class StandardErrors:
         cells = values[self.model.n_classes :].reshape(self.model.n_classes, -1)
         return cells[:, first : first + self.model.sizes[item]]
 
+    def ordered(self, order: np.ndarray) -> StandardErrors:
+        """The same with the classes in another order: class k becomes what class `order[k]` was."""
+        model, width = self.model.ordered(order), self.model.cells.shape[1]
+        cells = np.concatenate([order, model.n_classes + (order[:, None] * width + np.arange(width)).ravel()])
+        spread = self.covariance[np.ix_(cells, cells)] if self.covariance.size else self.covariance
+        return replace(
+            self, model=model, estimates=self.estimates[cells], errors=self.errors[cells], low=self.low[cells],
+            high=self.high[cells], boundary=self.boundary[cells], identified=self.identified[cells], covariance=spread,
+        )  # fmt: skip
+
     @cached_property
     def held(self) -> np.ndarray:
         """(C,): which estimates were given by constraints."""
@@ -132,7 +142,8 @@ class StandardErrors:
         if self.boundary.any():
             found.append(
                 "boundary: the estimate is 0 or 1 (or the class is empty) and was held fixed; Wald intervals are not "
-                "valid there, and the limits are those of a binomial proportion in as many rows as the class has"
+                "valid there, and the limits are those of a binomial proportion in as many rows as the class has; "
+                "profile_intervals() has those of the likelihood"
             )
         return found
 
@@ -330,13 +341,12 @@ def _interval(
     level: float,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Limits on the logit scale; those of a binomial proportion on the boundary, and 0 and 1 where nothing is known."""
-    from scipy.special import expit, logit
-    from scipy.stats import norm
+    from scipy.special import expit, logit, ndtri
 
     spread = estimates * (1 - estimates)
     inner = ~boundary & np.isfinite(errors) & (spread > 0)
     low, high = np.zeros(len(estimates)), np.ones(len(estimates))
-    half = norm.ppf((1 + level) / 2) * errors[inner] / spread[inner]
+    half = ndtri((1 + level) / 2) * errors[inner] / spread[inner]
     low[inner], high[inner] = expit(logit(estimates[inner]) - half), expit(logit(estimates[inner]) + half)
     known = ~boundary & np.isfinite(errors) & (spread <= 0)  # certain: a distribution with one cell that is not fixed
     low[known], high[known] = estimates[known], estimates[known]

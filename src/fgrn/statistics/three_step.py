@@ -1,27 +1,22 @@
-"""Assignment of rows to classes, and means of other variables in the classes, corrected for wrong assignments.
+"""Assignment of rows to their likeliest class, how often it is wrong, and how uncertain that is.
 
 Rows are assigned to their likeliest class, and how often that is wrong is known from the model: D[k, a] is the share of
 the rows of class k that are assigned to class a. Taking the assignment for the class would weaken every association;
-the corrections do not (Bolck, Croon and Hagenaars 2004; Vermunt 2010).
+the corrections of three steps do not (Bolck, Croon and Hagenaars 2004; Vermunt 2010). For covariates of the classes see
+`membership`, for outcomes `distal_outcomes`.
 
-Distal outcomes are means with the weights of the inverse of D (BCH); for covariates of the classes see `membership`.
-
-Standard errors take the classes as they were found: the uncertainty of the first step is not in them.
+D is estimated: it depends on the estimates of the first step, and on the rows. Standard errors that took it as certain
+would be too small (Bakk, Oberski and Vermunt 2014).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ..core.exceptions import LearningError
-from ..core.printing import html_table, text_table
-from ..tables import frames
-from ..tables.missing import is_missing_value
-from ..tables.outputs import frame_of_records
-from .covariates import refuse_infinite
+from .first_step import Uncertainty, membership_derivative
 from .latent_classes import LatentClasses, Patterns
 
 
@@ -31,21 +26,41 @@ class AssignedRows:
 
     assigned   (rows,): the likeliest class
     weights    (rows,)
-    errors     (K, K): the share of the rows of class k that are assigned to class a
+    errors     (K, K), D: the share of the rows of class k that are assigned to class a
+    sizes      (K,): the class sizes; equal unless given
+    first      how uncertain the logarithms of class sizes and of D, row by row, are; None if they are taken as certain
     """
 
     assigned: np.ndarray
     weights: np.ndarray
     errors: np.ndarray
+    sizes: np.ndarray | None = None
+    first: Uncertainty | None = None
 
     @classmethod
     def of(cls, model: LatentClasses, rows: Patterns) -> AssignedRows:
-        """Those of some rows."""
-        return cls.of_memberships(model.posterior(rows.codes)[0], rows.weights)
+        """Those of rows that are not merged, from which the model was estimated."""
+        posterior = model.posterior(rows)[0]
+        plain = cls.of_memberships(posterior, rows.weights, model.prior)
+        classes, assigned, errors = model.n_classes, plain.assigned, plain.errors
+        total = rows.weights @ posterior
+        scale = np.divide(1.0, errors, out=np.zeros_like(errors), where=errors > 0) / total[:, None]
+        apart = (np.eye(classes)[assigned][:, None, :] - errors) * scale  # (rows, class k, assigned a)
+        values = np.zeros((len(posterior), classes, classes, classes))
+        for k in range(classes):
+            values[:, k, k] = apart[:, k]
+        moved = membership_derivative(model, rows, posterior, values.reshape(len(posterior), classes, -1))
+        sizes = np.eye(classes, moved.shape[1])
+        own = np.zeros((len(posterior), classes + classes**2))
+        own[:, classes:] = (posterior[:, :, None] * apart).reshape(len(posterior), -1)
+        first = Uncertainty.of(model, rows).carried(np.concatenate([sizes, moved]), own)
+        return cls(assigned, rows.weights, errors, model.prior, first)
 
     @classmethod
-    def of_memberships(cls, posterior: np.ndarray, weights: np.ndarray) -> AssignedRows:
-        """Those of rows with these class memberships, (rows, K)."""
+    def of_memberships(
+        cls, posterior: np.ndarray, weights: np.ndarray, sizes: np.ndarray | None = None
+    ) -> AssignedRows:
+        """Those of rows with these class memberships, (rows, K), which are taken as certain."""
         assigned = posterior.argmax(axis=1)
         chosen = np.eye(posterior.shape[1])[assigned]
         joint = posterior.T @ (chosen * weights[:, None])
@@ -54,76 +69,16 @@ class AssignedRows:
             raise LearningError(
                 "No row is assigned to some class, so that nothing can be said of it.", remedies="use fewer classes"
             )
-        return cls(assigned, weights, joint / total)
+        return cls(assigned, weights, joint / total, sizes)
 
+    @property
+    def model(self) -> LatentClasses:
+        """A model of one item, the assignment, whose probabilities in the classes are D."""
+        classes = tuple(range(len(self.errors)))
+        sizes = np.full(len(classes), 1 / len(classes)) if self.sizes is None else self.sizes
+        return LatentClasses(("assigned",), (classes,), sizes, (self.errors,))
 
-@dataclass(frozen=True, eq=False)
-class DistalOutcome:
-    """The mean of an outcome in each class, by the correction of Bolck, Croon and Hagenaars.
-
-    Attributes:
-        means: (classes,).
-        errors: (classes,) standard errors.
-        covariance: (classes, classes) of the means.
-        chi_square: the Wald test that all means are equal, with `df` and `p`.
-        rows: how many rows had the outcome.
-    """
-
-    means: np.ndarray
-    errors: np.ndarray
-    covariance: np.ndarray
-    chi_square: float
-    df: int
-    p: float
-    rows: int
-
-    def to_frame(self) -> Any:
-        """The means as a pandas data frame."""
-        pairs = zip(self.means.tolist(), self.errors.tolist(), strict=True)
-        return frame_of_records(
-            [{"class": k, "mean": mean, "standard_error": error} for k, (mean, error) in enumerate(pairs)]
-        )
-
-    def _rows(self) -> tuple[list[str], list[list[str]]]:
-        pairs = zip(self.means.tolist(), self.errors.tolist(), strict=True)
-        return ["", "mean", "s.e."], [[f"class {k}", f"{m:.4f}", f"{e:.4f}"] for k, (m, e) in enumerate(pairs)]
-
-    def __str__(self) -> str:
-        told = f"equal means: chi-square {self.chi_square:.3f}, df {self.df}, p {self.p:.4f}; BCH, {self.rows:,} rows"
-        return f"{text_table(*self._rows())}\n{told}"
-
-    def _repr_html_(self) -> str:
-        return html_table("Distal outcome (BCH)", *self._rows())
-
-
-def distal_outcome(rows: AssignedRows, outcome: Any) -> DistalOutcome:
-    """The means of a number, or of 0 and 1, in the classes; rows without it are left out."""
-    from scipy.stats import chi2
-
-    values = frames.as_list(frames.as_column(outcome, "outcome"))
-    if len(values) != len(rows.assigned):
-        raise LearningError(f"The outcome has {len(values):,} values for {len(rows.assigned):,} rows.")
-    kept = np.array([not is_missing_value(value) for value in values]) & (rows.weights > 0)
-    try:
-        numbers = np.array([float(value) if known else 0.0 for value, known in zip(values, kept, strict=True)])
-    except (TypeError, ValueError):
-        raise LearningError("An outcome is a number; ask for a level as 0 and 1, such as y == 'yes'.") from None
-    if not kept.any():
-        raise LearningError("No row has the outcome.")
-    refuse_infinite(numbers, "An outcome")
-    y = numbers[kept]
-    correction, weights = np.linalg.pinv(rows.errors)[rows.assigned[kept]], rows.weights[kept]
-    total = weights @ correction
-    if (total <= 0).any():
-        raise LearningError("A class has no weight left among the rows with the outcome.", remedies="use fewer classes")
-    means = correction.T @ (weights * y) / total
-    around = correction * (y[:, None] - means) / total
-    covariance = around.T @ (around * weights[:, None])  # a row of weight 2 is two equal rows
-    contrast = np.eye(len(means))[1:] - np.eye(len(means))[0]
-    apart, spread = contrast @ means, contrast @ covariance @ contrast.T
-    statistic = float(apart @ np.linalg.pinv(spread) @ apart) if len(apart) else 0.0
-    df = len(apart)
-    return DistalOutcome(
-        means, np.sqrt(np.diag(covariance)), covariance, statistic, df, float(chi2.sf(statistic, df)) if df else 1.0,
-        int(kept.sum()),
-    )  # fmt: skip
+    @property
+    def rows(self) -> Patterns:
+        """The rows of that item."""
+        return Patterns(self.assigned[:, None].astype(np.int32), self.weights, self.weights**2, len(self.assigned))

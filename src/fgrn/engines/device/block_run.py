@@ -66,6 +66,8 @@ class BlockRun:
             self._graphs[counting].replay()
         else:
             self._run(counting)
+        if counting:
+            self.sums.has_added()
 
     def _run(self, counting: bool) -> None:
         with products(self.precision):

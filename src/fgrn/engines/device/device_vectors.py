@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -91,6 +92,7 @@ class VectorLayout:
             for position, item in enumerate(block.items)
         }
         self._copied: list[tuple[np.ndarray, DeviceVector]] = []
+        self._room: torch.Tensor | None = None
         self._found_runs: dict[tuple[int, ...], list[tuple[int, slice]]] = {}
 
     def vector(self, values: Any) -> DeviceVector:
@@ -111,10 +113,24 @@ class VectorLayout:
     def _copy(self, values: np.ndarray, block: TableBlock) -> torch.Tensor:
         out = torch.empty(block.shape, dtype=self.kind, device=self.device)
         for some in block.pieces():
-            tables = torch.as_tensor(np.stack([self.of(values, item) for item in block.items[some]]))
-            tables = tables.to(self.device)
-            out[some] = tables.transpose(1, 2) if block.turned else tables
+            tables = self.room(block, some)
+            np.stack([self.of(values, item) for item in block.items[some]], out=tables.numpy())
+            there = tables.to(self.device)
+            out[some] = there.transpose(1, 2) if block.turned else there
         return out
+
+    def room(self, block: TableBlock, some: slice) -> torch.Tensor:
+        """Return room in the memory of the processor for some tables of a block; it is the same at every call.
+
+        A device copies to and from memory that stays in its place ("pinned") several times as fast as to other.
+        """
+        shape = (some.stop - some.start, block.rows, block.columns)
+        cells = prod(shape)
+        if self._room is None or len(self._room) < cells:
+            pinned = self.device.type == "cuda"
+            self._room = torch.empty(max(cells, min(CELLS_AT_ONCE, self.plan.layout.size)), dtype=torch.float64,
+                                     pin_memory=pinned)  # fmt: skip
+        return self._room[:cells].view(shape)
 
     def of(self, values: np.ndarray, item: int) -> np.ndarray:
         """The view of a table, or of a prior as a table of one row, in an array."""
@@ -212,34 +228,42 @@ class DeviceVector:
         out = self._handed_over(normalise=False)
         return out if dtype is None else out.astype(dtype)
 
+    def alike(self, values: Any) -> DeviceVector:
+        """See `fgrn.engines.Vector`."""
+        return self.layout.vector(values)
+
     def as_parameters(self) -> np.ndarray:
         """See `fgrn.engines.Vector`."""
-        return self._handed_over(normalise=True)
+        out = self._handed_over(normalise=self.layout.kind != torch.float64)
+        out.setflags(write=False)  # so that it need not be copied
+        return out
 
     def _handed_over(self, normalise: bool) -> np.ndarray:
-        layout = self.layout
-        out = np.empty(len(self))
+        layout, exact = self.layout, self.exact
+        is_frozen = np.zeros(len(layout.shapes), dtype=bool) if exact is None else exact.frozen
+        out = exact.start.copy() if exact is not None and is_frozen.any() else np.empty(len(self))
         for number, (block, tensor) in enumerate(zip(layout.blocks, self.blocks, strict=True)):
+            if is_frozen[block.items].all():
+                continue
             for some in block.pieces():
                 part = tensor[some].to(torch.float64)
                 if normalise:
                     part = part / part.sum(block.axis, keepdim=True)
-                tables = (part.transpose(1, 2) if block.turned else part).cpu().numpy()
+                tables = layout.room(block, some).copy_(part.transpose(1, 2) if block.turned else part).numpy()
                 for item, table in zip(block.items[some], tables, strict=True):
-                    layout.of(out, item)[...] = table
+                    if not is_frozen[item]:
+                        layout.of(out, item)[...] = table
             self._restore(out, number, block)
         return out
 
     def _restore(self, out: np.ndarray, number: int, block: TableBlock) -> None:
-        """Copy the parameters that learning left as they were, see `Exact`."""
-        if self.exact is None:
+        """Copy the lines that have no counts, see `Exact`."""
+        if self.exact is None or number not in self.exact.lines:
             return
-        lines = self.exact.lines[number].cpu().numpy() if number in self.exact.lines else None
+        lines = self.exact.lines[number].cpu().numpy()
         for position, item in enumerate(block.items):
-            if self.exact.frozen[item]:
-                self.layout.of(out, item)[...] = self.layout.of(self.exact.start, item)
-            elif lines is not None and lines[position].any():
-                which = lines[position]
+            which = lines[position]
+            if which.any() and not self.exact.frozen[item]:
                 self.layout.of(out, item)[which] = self.layout.of(self.exact.before, item)[which]
 
     def __add__(self, other: Any) -> DeviceVector:
@@ -264,7 +288,7 @@ class DeviceVector:
         for number, (block, counts) in enumerate(zip(layout.blocks, self.blocks, strict=True)):
             cells = counts if smoothed is None else counts + smoothed.blocks[number]
             total = cells.sum(block.axis, keepdim=True, dtype=torch.float64)
-            made = (cells / total).to(layout.kind)
+            made = cells / total.to(layout.kind)
             chosen = layout.is_chosen(block, learnt)
             blocks.append(made if chosen is None else torch.where(chosen, made, old.blocks[number]))
             totals.append(total)

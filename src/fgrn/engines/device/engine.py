@@ -43,8 +43,11 @@ GPU_SHARE = 0.85
 BYTES_PER_CELL = 45
 """Of the tables and counts, at most, while they are updated."""
 
-MOST_ROWS, FEWEST_ROWS = 8192, 16
-"""Rows of a block."""
+MOST_ROWS, FEWEST_ROWS, SIZES_PER_OCTAVE = 8192, 16, 8
+"""Rows of a block, and how many sizes of blocks there are from a number of rows to twice that number.
+
+Tables of about the same number of rows have blocks of the same size, which are made ready once.
+"""
 
 MOST_RUNS = 6
 """Sizes of blocks that room on the device is kept for: those of batches, of the last of them, of rows kept back."""
@@ -189,7 +192,8 @@ class TorchPrepared:
             fitting = self._fitting()
         blocks = -(-self.evidence.rows // min(MOST_ROWS, fitting))
         needed = -(-self.evidence.rows // max(blocks, 1))
-        return int(min(fitting, MOST_ROWS, max(-(-needed // FEWEST_ROWS) * FEWEST_ROWS, FEWEST_ROWS)))
+        step = max(FEWEST_ROWS, 2 ** (max(needed, 1).bit_length() - 1) // SIZES_PER_OCTAVE)
+        return int(min(fitting, MOST_ROWS, max(-(-needed // step) * step, FEWEST_ROWS)))
 
     def _fitting(self) -> int:
         """How many rows the memory of the device suffices for."""

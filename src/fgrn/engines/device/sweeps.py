@@ -295,7 +295,15 @@ class Sweep:
     # What is asked of them
 
     def marginal(self, edge: int, vector: DeviceVector) -> torch.Tensor:
-        """The posterior of a variable, (rows, states)."""
+        """The posterior of a variable, (rows, states); each row sums to one, or is zero where it is doubtful."""
+        found = self._posterior_of(edge, vector)
+        if self.precision.stored == torch.float64:
+            return found
+        total = found.sum(1, keepdim=True)
+        return found / torch.where(total > 0, total, torch.ones_like(total))
+
+    def _posterior_of(self, edge: int, vector: DeviceVector) -> torch.Tensor:
+        """The posterior of a variable in the precision that messages are stored in."""
         kind = self.precision.summed
         if edge not in self.layout.leaf_of:
             part = self.layout.tree.home[edge]
@@ -321,13 +329,29 @@ def _any(doubts: dict[int, torch.Tensor], like: torch.Tensor) -> torch.Tensor:
     return out
 
 
+ADDED_AT_ONCE = 16
+"""Blocks of rows whose counts of links are added in the type of their products before they are added in float64.
+
+With products of the precision "tf32", whose own rounding is a thousand times larger.
+"""
+
+
 class Sums:
-    """Expected counts of a sweep, added over blocks of rows, in float64, as the layout has them."""
+    """Expected counts of a sweep, added over blocks of rows, in float64, as the layout has them.
+
+    partial   counts of links since these were added to the others last, where a product can add to them; or none
+    """
 
     def __init__(self, sweep: Sweep) -> None:
         self.sweep, layout = sweep, sweep.layout
         self.layout, self.tables = layout, sweep.tables
-        self.links = {stack: self._room(links.shape) for stack, links in self.tables.links.items()}
+        self.partial: dict[LinkStack, torch.Tensor] = {}
+        self.links: dict[LinkStack, torch.Tensor] = {}
+        if sweep.precision.name == "tf32":
+            self.partial = {stack: torch.zeros_like(links) for stack, links in self.tables.links.items()}
+        else:
+            self.links = {stack: self._room(links.shape) for stack, links in self.tables.links.items()}
+        self._added = 0
         self.leaves = {
             stack: self._room((len(stack.leaves), stack.values + 1, stack.states)) for stack in layout.leaf_stacks
         }
@@ -340,21 +364,45 @@ class Sums:
     @property
     def tensors(self) -> tuple[torch.Tensor, ...]:
         """Return the tensors of all sums."""
-        return (*self.links.values(), *self.leaves.values(), *self.sources.values(), self.log_likelihood)
+        sums = (self.partial, self.links, self.leaves, self.sources)
+        return (*(counts for some in sums for counts in some.values()), self.log_likelihood)
 
     def clear(self) -> None:
         """Set all sums to zero."""
+        self._added = 0
+        if self.partial:
+            self.links.clear()
         for counts in self.tensors:
             counts.zero_()
+
+    def has_added(self) -> None:
+        """To be called when a block was added: now and then, partial sums are added to those in float64."""
+        self._added += 1
+        if self.partial and self._added % ADDED_AT_ONCE == 0:
+            self._add_partial()
+
+    def _add_partial(self) -> None:
+        for stack, counts in self.partial.items():
+            self.links[stack] = self.links[stack] + counts if stack in self.links else counts.to(torch.float64)
+            counts.zero_()
+
+    def _of_links(self) -> dict[LinkStack, torch.Tensor]:
+        """The counts of links of all blocks."""
+        if self.partial and not self.links:
+            return self.partial
+        return {stack: counts + self.partial[stack] if self.partial else counts for stack, counts in self.links.items()}
 
     def add(self) -> None:
         """Add the counts of the block that was swept last."""
         sweep = self.sweep
-        for stack, totals in self.links.items():
+        for stack, totals in (self.partial or self.links).items():
             rest = sweep.message[stack.parent_states][stack.messages]
             sent = sweep.up[stack.size][stack.cliques] if stack.spread.is_whole else sweep.sent[stack]
             into, back = (rest, sent) if stack.downward else (sent, rest)
-            totals += _product(into.transpose(1, 2), back)
+            if self.partial:
+                totals.baddbmm_(into.transpose(1, 2), back)
+            else:
+                totals += _product(into.transpose(1, 2), back)
         for leaves, totals in self.leaves.items():
             if sweep.kernels is None or not sweep.kernels.add_by_value(sweep, leaves, totals):
                 self._add_by_value(leaves, totals)
@@ -389,9 +437,10 @@ class Sums:
         """All counts, given the parameters they were counted with."""
         vectors = self.tables.vectors
         out: list[torch.Tensor | None] = [None] * len(vectors.blocks)
-        for stack, counts in self.links.items():
+        for stack, counts in self._of_links().items():
             tables = vectors.taken(vector.blocks, stack.tables, turned=False)
-            vectors.add(out, stack.tables, (counts * tables).to(vectors.kind), turned=False)
+            found = torch.empty_like(counts, dtype=vectors.kind)
+            vectors.add(out, stack.tables, torch.mul(counts, tables, out=found), turned=False)
         for leaves, counts in self.leaves.items():
             tables = vectors.taken(vector.blocks, leaves.tables, turned=True)
             found = counts[:, :-1] + counts[:, -1:] * tables if expect else counts[:, :-1]

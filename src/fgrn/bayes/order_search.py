@@ -1,0 +1,180 @@
+"""Search over orders of columns: every column has the best parents among those before it (Teyssier and Koller, 2005).
+
+There are fewer orders than structures, none has a cycle, and one step changes many arcs at once. A step moves a column
+to another place: it goes there by exchanges of two columns next to each other, which change what these two may have as
+parents. The parents of a column are chosen one by one (Cooper and Herskovits, 1992), each time the one that gains most,
+and taken away again where that gains; parents found for one order are remembered for all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .arc_rules import ArcRules
+from .bayesian import causes_first
+from .climbing import LEAST_GAIN, Parents
+from .scores import FamilyScores
+
+
+@dataclass
+class OrderSearch:
+    """A local search over orders, under rules for arcs.
+
+    Attributes:
+        scores: of families.
+        rules: for arcs.
+        watch: called with the number of steps and the score after each step; the search ends when it returns True.
+    """
+
+    scores: FamilyScores
+    rules: ArcRules
+    watch: Callable[[int, float], object] | None = None
+    steps: int = 0
+    stopped: bool = False
+    _chosen: dict[tuple[int, int], tuple[float, frozenset[int]]] = field(default_factory=dict)
+    _known: dict[int, dict[frozenset[int], tuple[float, int]]] = field(default_factory=dict)
+
+    def run(self, start: Parents, restarts: int, seed: int) -> Parents:
+        """The best structure found from the order of a given one; its own parents are among those that are chosen.
+
+        Args:
+            start: the structure to begin with, which keeps the rules.
+            restarts: how often to go on from the best order with some columns moved at random.
+            seed: of the random moves.
+        """
+        for child, parents in enumerate(start):
+            self._remember(child, parents)
+        random = np.random.default_rng(seed)
+        names = self.rules.names
+        order = causes_first({name: [names[one] for one in some] for name, some in zip(names, start, strict=True)})
+        best = self._improved(_Order.of(self, [names.index(name) for name in order]), random)
+        for _ in range(restarts):
+            if self.stopped:
+                break
+            moved = _Order.of(self, list(best.columns))
+            for column in random.integers(len(start), size=max(2, len(start) // 8)).tolist():
+                moved.shift(moved.columns.index(column), int(random.integers(len(start))))
+            found = self._improved(moved, random)
+            if found.total > best.total + LEAST_GAIN:
+                best = found
+        return tuple(best.parents(child) for child in range(len(start)))
+
+    def _improved(self, order: _Order, random: np.random.Generator) -> _Order:
+        """Move each column to its best place, until no move gains."""
+        unmoved = 0
+        line: list[int] = []
+        while unmoved < len(order.columns) and not self.stopped:
+            line = line or random.permutation(len(order.columns)).tolist()
+            if order.place_best(line.pop()):
+                unmoved = 0
+                self.steps += 1
+                if self.watch is not None and self.watch(self.steps, order.total) is True:
+                    self.stopped = True
+            else:
+                unmoved += 1
+        return order
+
+    def family(self, child: int, before: int) -> tuple[float, frozenset[int]]:
+        """The best parents of a column among those before it, numbers with a bit for each; with their score."""
+        key = child, before
+        if key not in self._chosen:
+            self._remember(child, self._greedy(child, before))
+            inside = [(score, parents) for parents, (score, bits) in self._known[child].items() if not bits & ~before]
+            self._chosen[key] = max(inside, key=lambda one: (round(one[0], 8), -len(one[1]), sorted(one[1])))
+        return self._chosen[key]
+
+    def _remember(self, child: int, parents: frozenset[int]) -> None:
+        """Keep parents of a column among those that later orders may choose."""
+        bits = sum(1 << one for one in parents)
+        self._known.setdefault(child, {})[parents] = self.scores.score(child, parents), bits
+
+    def _greedy(self, child: int, before: int) -> frozenset[int]:
+        """Parents among the columns before, added and removed one by one while that gains."""
+        rules, scores = self.rules, self.scores
+        allowed = rules.allowed[:, child]
+        closed = np.array([not before >> one & 1 for one in range(len(rules.names))])
+        parents = frozenset(np.flatnonzero(rules.required[:, child]).tolist())
+        now = scores.score(child, parents)
+        while True:
+            gains = np.full(len(closed), -np.inf)
+            if len(parents) < rules.most:
+                gains = scores.with_one_more(child, parents, allowed) - now
+                gains[closed] = -np.inf
+            best = int(np.argmax(np.round(gains, 8)))
+            if not gains[best] > LEAST_GAIN:
+                return parents
+            parents, now = parents | {best}, now + float(gains[best])
+            while len(parents) > 1:
+                less = [
+                    (scores.score(child, parents - {one}), -one) for one in parents if not rules.required[one, child]
+                ]
+                if not less or max(less)[0] <= now + LEAST_GAIN:
+                    break
+                now, one = max(less)
+                parents -= {-one}
+
+
+@dataclass
+class _Order:
+    """An order of columns, and the score of each with its best parents among those before it."""
+
+    search: OrderSearch
+    columns: list[int]
+    before: list[int]  # of each column, the columns before it, as bits
+    score: np.ndarray  # of each column
+
+    @classmethod
+    def of(cls, search: OrderSearch, columns: list[int]) -> _Order:
+        """An order with its scores."""
+        before, seen = [0] * len(columns), 0
+        for column in columns:
+            before[column] = seen
+            seen |= 1 << column
+        score = np.array([search.family(column, before[column])[0] for column in range(len(columns))])
+        return cls(search, columns, before, score)
+
+    @property
+    def total(self) -> float:
+        """The score of the structure."""
+        return float(self.score.sum())
+
+    def parents(self, child: int) -> frozenset[int]:
+        """The best parents of a column among those before it."""
+        return self.search.family(child, self.before[child])[1]
+
+    def swap(self, place: int) -> bool:
+        """Exchange the columns at a place and after it; False where a required arc leads from one to the other."""
+        one, other = self.columns[place], self.columns[place + 1]
+        if self.search.rules.required[one, other]:
+            return False
+        self.columns[place], self.columns[place + 1] = other, one
+        self.before[one] |= 1 << other
+        self.before[other] &= ~(1 << one)
+        for column in (one, other):
+            self.score[column] = self.search.family(column, self.before[column])[0]
+        return True
+
+    def shift(self, place: int, target: int) -> int:
+        """Move the column at a place towards another place, as far as required arcs allow; where it stands then."""
+        while place != target:
+            step = 1 if target > place else -1
+            if not self.swap(min(place, place + step)):
+                break
+            place += step
+        return place
+
+    def place_best(self, column: int) -> bool:
+        """Move a column to the place of the highest score; False if it stands there."""
+        begin = place = self.columns.index(column)
+        best, score = begin, self.total
+        for end, step in ((0, -1), (len(self.columns) - 1, 1)):
+            place = self.shift(place, begin)
+            while place != end and self.swap(min(place, place + step)):
+                place += step
+                if self.total > score + LEAST_GAIN:
+                    best, score = place, self.total
+        self.shift(place, best)
+        return best != begin

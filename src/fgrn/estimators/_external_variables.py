@@ -1,0 +1,147 @@
+"""Covariates of the classes and distal outcomes of a latent class model: one step, two steps or three."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from ..core import settings
+from ..core.exceptions import LearningError
+from ..statistics.distal_outcomes import (
+    OUTCOME,
+    DistalOutcome,
+    assigned_outcome,
+    corrected_means,
+    joint_outcome,
+    later_outcome,
+)
+from ..statistics.first_step import Uncertainty
+from ..statistics.latent_classes import LatentClasses, Patterns
+from ..statistics.membership import MembershipRegression, three_step_regression, two_step_regression
+from ..statistics.one_step import one_step_regression
+from ..statistics.standard_errors import ErrorKind
+from ..statistics.three_step import AssignedRows
+from ._class_analysis import ClassAnalysis
+from ._outcomes import fit_outcome
+
+
+class ExternalVariables(ClassAnalysis):
+    """The relation of the classes to variables that are not among their items."""
+
+    def membership_regression(
+        self,
+        covariates: Any,
+        X: Any = None,
+        sample_weight: Any = None,
+        *,
+        steps: int = 3,
+        kind: str = "observed",
+        weights: str = "frequency",
+        clusters: Any = None,
+        strata: Any = None,
+        n_init: int | None = None,
+    ) -> MembershipRegression:
+        """Regress class membership on covariates: a multinomial logit, in one step with the classes, in two or three.
+
+        One step estimates the classes anew, together with the coefficients (latent class regression); its result has
+        the item-response probabilities, memberships and criteria of that model. Two steps leave the item-response
+        probabilities as they are. Three steps use the class that each row is assigned to, corrected for wrong
+        assignments. Standard errors contain the uncertainty of the classes. This model is not changed.
+
+        Args:
+            covariates: a mapping of columns or a dataframe, a row for each row of X; words are compared with their
+                first level in the order of the alphabet. Rows with a missing covariate are left out.
+            X: the table it was fitted on; not needed right after `fit`.
+            sample_weight: one weight per row of X.
+            steps: 1, 2 or 3.
+            kind: of the standard errors: "observed" information or "robust" (sandwich).
+            weights: "frequency" or "sampling", as in `standard_errors`.
+            clusters: the cluster of each row: the errors are robust.
+            strata: the stratum of each row.
+            n_init: starts of one step, the first from the estimate; those of the model unless given.
+        """
+        check_is_fitted(self)
+        settings.choice("steps", steps, (1, 2, 3), LearningError)
+        if self.n_hidden_ == 1:
+            raise LearningError("The model has one class, so that membership has nothing to be regressed on.")
+        model, rows = self._analysed(X, sample_weight, merge=False)
+        how = ErrorKind.of(len(rows.codes), kind, weights, clusters, strata)
+        if steps < 3:
+            self._refuse_constraints("one or two steps")
+        if steps == 1:
+            starts = self.n_init if n_init is None else n_init
+            settings.whole("n_init", starts, 1, LearningError)
+            return one_step_regression(model, rows, covariates, how, starts, self._seed())
+        if steps == 2:
+            return two_step_regression(model, rows, covariates, how)
+        return three_step_regression(AssignedRows.of(model, rows), covariates, how)
+
+    def distal_outcome(
+        self,
+        outcome: Any,
+        X: Any = None,
+        sample_weight: Any = None,
+        *,
+        steps: int = 3,
+        correction: str = "bch",
+        kind: str | None = None,
+        weights: str = "frequency",
+        clusters: Any = None,
+        strata: Any = None,
+        n_init: int | None = None,
+    ) -> DistalOutcome:
+        """The mean of an outcome in each class, or the probabilities of its levels, and the test that they are equal.
+
+        Three steps use the class that each row is assigned to, corrected for wrong assignments. Two steps leave class
+        sizes and item-response probabilities as they are, one step estimates them anew with the outcome as one more
+        column; this model is not changed. But with "bch", which supposes nothing of it, a number is normally
+        distributed in each class. Standard errors contain the uncertainty of the classes.
+
+        Args:
+            outcome: a number or a word for each row of X; of 0 and 1 the mean is told. Rows where it is missing tell
+                nothing of it.
+            X: the table it was fitted on; not needed right after `fit`.
+            sample_weight: one weight per row of X.
+            steps: 1, 2 or 3.
+            correction: of three steps: "bch" (Bolck, Croon and Hagenaars) or "ml" (maximum likelihood).
+            kind: of the standard errors: "observed" information, "robust" (sandwich), or "outer"; those of "bch" are
+                robust.
+            weights: "frequency" or "sampling", as in `standard_errors`.
+            clusters: the cluster of each row: the errors are robust.
+            strata: the stratum of each row.
+            n_init: starts of one step, the first from the estimate; those of the model unless given.
+        """
+        check_is_fitted(self)
+        settings.choice("steps", steps, (1, 2, 3), LearningError)
+        settings.choice("correction", correction, ("bch", "ml"), LearningError)
+        by_means = steps == 3 and correction == "bch"
+        if by_means and kind is not None:
+            settings.choice("kind", kind, ("robust",), LearningError)
+        assigned = self._assigned(X, sample_weight) if steps == 3 else None
+        options = self._options() | {"checkpoint": None, "watch": None}
+        if assigned is not None:
+            plain = kind or ("robust" if by_means else "observed")
+            how = ErrorKind.of(len(assigned.weights), plain, weights, clusters, strata)
+            if by_means:
+                return corrected_means(assigned, outcome, how)
+            return assigned_outcome(assigned, outcome, partial(fit_outcome, options), how)
+        model, rows = self._analysed(X, sample_weight, merge=False)
+        how = ErrorKind.of(len(rows.codes), kind or "observed", weights, clusters, strata)
+        if steps == 2:
+            first = Uncertainty.of(model, rows)
+            return later_outcome(model, rows, first, outcome, partial(fit_outcome, options), how)
+        self._refuse_constraints("one step")
+        starts = self.n_init if n_init is None else n_init
+        settings.whole("n_init", starts, 1, LearningError)
+
+        def fit(start: LatentClasses, table: Patterns) -> LatentClasses:
+            smoothing = {name: 0.0 if name == OUTCOME else model.smoothing for name in start.names}
+            return self._fit_from(start, table, smoothing, starts - 1)
+
+        return joint_outcome(model, rows, outcome, fit, how)
+
+    def _assigned(self, X: Any, sample_weight: Any) -> AssignedRows:
+        """The likeliest class of each row, with how often it is the wrong one."""
+        return AssignedRows.of(*self._analysed(X, sample_weight, merge=False))

@@ -1,0 +1,184 @@
+"""The continuous columns of a latent class model: in each class independent and normally distributed.
+
+Their parameters stand in one vector of cells, (2, classes, columns): means m, then logarithms of variances v. For an
+observed number x with z = (x - m) / sqrt(v) the derivatives of log P(x | class) are
+
+    first     z / sqrt(v) by m and (z^2 - 1) / 2 by log v
+    second    -1 / v, -z / sqrt(v) (crossed) and -z^2 / 2
+
+A missing number is integrated out: it has no part in any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ..flow.gaussian_leaves import GaussianLeaves, Moments, StandardNumbers
+
+
+@dataclass(frozen=True, eq=False)
+class ContinuousItems:
+    """Means and variances of the continuous columns of a latent class model.
+
+    leaves    the columns, their units, and which variances are equal
+    means     (K, D), in the units of the table, and `variances` (K, D)
+    """
+
+    leaves: GaussianLeaves
+    means: np.ndarray
+    variances: np.ndarray
+
+    @classmethod
+    def of(cls, leaves: GaussianLeaves, moments: Moments) -> ContinuousItems:
+        """From the parts of a network."""
+        return cls(leaves, *moments)
+
+    @property
+    def moments(self) -> Moments:
+        """The means and variances."""
+        return Moments(self.means, self.variances)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return self.leaves.columns
+
+    @cached_property
+    def at_limit(self) -> np.ndarray:
+        """(K, D): which variances are at their limit."""
+        return self.leaves.at_limit(self.moments)
+
+    @property
+    def values(self) -> np.ndarray:
+        """(2 K D,): means, then variances."""
+        return np.concatenate([self.means.ravel(), self.variances.ravel()])
+
+    @cached_property
+    def coordinates(self) -> np.ndarray:
+        """(K, 2 D): means and standard deviations in the units of the columns, by which classes are compared."""
+        scales = np.array(self.leaves.scales)
+        return np.concatenate([self.means / scales, np.sqrt(self.variances) / scales], axis=1)
+
+    def ordered(self, order: np.ndarray) -> ContinuousItems:
+        """The same with the classes in another order."""
+        return replace(self, means=self.means[order], variances=self.variances[order])
+
+    def at(self, columns: Sequence[int], names: Sequence[str]) -> ContinuousItems:
+        """Some of the columns under other names; a column may be there several times."""
+        own = self.leaves
+        leaves = replace(
+            own,
+            columns=tuple(names),
+            centres=tuple(own.centres[column] for column in columns),
+            scales=tuple(own.scales[column] for column in columns),
+            start=None,
+        )
+        some = list(columns)
+        return ContinuousItems(leaves, self.means[:, some], self.variances[:, some])
+
+    def log_density(self, numbers: np.ndarray) -> np.ndarray:
+        """(rows, K): the logarithm of the density of the known numbers of each row, (rows, D), in each class."""
+        out = np.zeros((len(numbers), len(self.means)))
+        if numbers.shape[1]:
+            for k, (means, variances) in enumerate(zip(self.means, self.variances, strict=True)):
+                dense = -0.5 * ((numbers - means) ** 2 / variances + np.log(2 * np.pi * variances))
+                out[:, k] = np.where(np.isnan(dense), 0.0, dense).sum(axis=1)
+        return out
+
+    def drawn(self, classes: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        """(rows, D): numbers drawn at random for rows of these classes."""
+        spread = np.sqrt(self.variances)[classes]
+        found: np.ndarray = self.means[classes] + spread * generator.standard_normal(spread.shape)
+        return found
+
+    def updated(self, shares: np.ndarray, numbers: np.ndarray) -> ContinuousItems:
+        """The means and variances that are likeliest if rows belong to classes in these shares, (rows, K)."""
+        rows = StandardNumbers.of(self.leaves, numbers)
+        made = self.leaves.updated(self.leaves.counts(shares, rows), self.leaves.parameters_of(self.moments))
+        return ContinuousItems.of(self.leaves, self.leaves.estimates(made))
+
+    def leaves_to_start(self, variable: str) -> tuple[GaussianLeaves, GaussianLeaves]:
+        """The columns of a network whose hidden variable has this name, with these means to start from, and without."""
+        plain = replace(self.leaves, variable=variable, start=None)
+        return replace(plain, start=tuple(map(tuple, self.means.tolist()))), plain
+
+    def with_column(self, numbers: ContinuousItems) -> ContinuousItems:
+        """The same with more columns beside them; all variances may differ."""
+        own, more = self.leaves, numbers.leaves
+        joined = {name: getattr(own, name) + getattr(more, name) for name in ("columns", "centres", "scales")}
+        pairs = ((self.means, numbers.means), (self.variances, numbers.variances))
+        return ContinuousItems(replace(own, **joined, start=None), *(np.concatenate(one, axis=1) for one in pairs))
+
+    def at_random(self, generator: np.random.Generator) -> ContinuousItems:
+        """Means and variances to start from at random."""
+        drawn = replace(self.leaves, start=None).drawn(generator)
+        return ContinuousItems.of(self.leaves, self.leaves.estimates(drawn))
+
+    # Derivatives by means and logarithms of variances
+
+    @property
+    def same(self) -> np.ndarray:
+        """(2 K D,): the cell that each cell is equal to: itself, or the first of those that share a variance."""
+        return self.leaves.equal_cells
+
+    def cells_of_class(self, k: int) -> np.ndarray:
+        """(2 D,): the numbers of the cells of one class."""
+        cells = np.arange(2 * self.means.size).reshape(2, *self.means.shape)
+        found: np.ndarray = cells[:, k].ravel()
+        return found
+
+    def gradient(self, numbers: np.ndarray, k: int) -> np.ndarray:
+        """(rows, 2 D): the derivatives of the log density in class k by the cells of the class."""
+        away, known = self._away(numbers, k)
+        variances = self.variances[k]
+        return np.concatenate([away / variances, 0.5 * (away**2 / variances - known)], axis=1)
+
+    def curvature(self, numbers: np.ndarray, k: int, share: np.ndarray) -> np.ndarray:
+        """(2 D, 2 D): minus the second derivatives in class k, summed over rows with weights `share`."""
+        away, known = self._away(numbers, k)
+        variances, count = self.variances[k], len(self.names)
+        means, logs = np.arange(count), count + np.arange(count)
+        out = np.zeros((2 * count, 2 * count))
+        out[means, means] = share @ known / variances
+        out[means, logs] = out[logs, means] = share @ away / variances
+        out[logs, logs] = 0.5 * (share @ away**2) / variances
+        return out
+
+    def moved(self, step: np.ndarray) -> ContinuousItems:
+        """The same after a step, (2 K D,), of means and logarithms of variances."""
+        means, logs = step.reshape(2, *self.means.shape)
+        return replace(self, means=self.means + means, variances=self.variances * np.exp(logs))
+
+    def _away(self, numbers: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """How far numbers are from the mean of a class, 0 where they are missing; and which are known, as 1 and 0."""
+        known = ~np.isnan(numbers)
+        return np.where(known, numbers - self.means[k], 0.0), known.astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class FreeMoments:
+    """Which means and logarithms of variances are estimated.
+
+    boundary    (2 K D,): those that are fixed: variances at their limit, and where a class has no known number
+    free        the numbers of the other cells
+    parameter   the number of the parameter that each of these is: the same for variances that are equal
+    keys        of each parameter: the number of a cell, the same whatever else is free
+    """
+
+    boundary: np.ndarray
+    free: np.ndarray
+    parameter: np.ndarray
+    keys: np.ndarray
+
+    @classmethod
+    def of(cls, items: ContinuousItems, expected: np.ndarray, least: float) -> FreeMoments:
+        """Those of a model in which so many known numbers are expected, (K, D); fewer than `least` are none."""
+        few = expected < least
+        boundary = np.concatenate([few.ravel(), (few | items.at_limit).ravel()])
+        free = np.flatnonzero(~boundary)
+        keys, parameter = np.unique(items.same[free], return_inverse=True)
+        return cls(boundary, free, parameter.reshape(-1), keys)

@@ -1,0 +1,215 @@
+"""Confidence intervals from the profile likelihood: for estimates on the boundary too, where Wald's are not valid.
+
+The interval of a probability holds all values v for which the model, with this probability held at v and all others
+estimated anew, is not much worse than the estimate:
+
+    2 (log-likelihood of the estimate - largest log-likelihood with v) <= quantile of chi-square with 1 df
+
+(Venzon and Moolgavkar 1988). At an estimate of 0 or 1 the quantile is on the safe side: the interval holds the truth
+at least as often as it says (Self and Liang 1987). The likelihood is that without smoothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core import settings
+from ..core.exceptions import ImpossibleEvidence, LearningError, unknown_name
+from ..core.labels import Label
+from ..core.printing import html_table, text_table
+from ..tables.outputs import frame_of_records
+from .latent_classes import LatentClasses, Patterns
+from .standard_errors import ErrorKind, check_level, standard_errors
+
+Held = tuple[str, int, Label | None, float]
+"""A probability and the value it is held at: item ("" for a class size), class, level, value."""
+
+FitHeld = Callable[[LatentClasses, Patterns, Held | None], LatentClasses]
+"""Fits a model without smoothing, with one probability held, from given estimates."""
+
+SIZES = "class sizes"
+
+CLOSE, STEPS = 1e-4, 60
+"""Steps end when the deviance is this close to its quantile, in square roots."""
+
+BETTER = 1e-2
+"""Gain of log-likelihood that tells that an estimate was not the maximum."""
+
+
+@dataclass(frozen=True)
+class ProfileInterval:
+    """An interval from the profile likelihood: of a class size if `level` is None."""
+
+    item: str
+    number: int
+    level: Label | None
+    estimate: float
+    low: float
+    high: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """The interval by the names of a data frame."""
+        return {
+            "item": self.item or "class size", "class": self.number,
+            "level": "" if self.level is None else str(self.level), "estimate": self.estimate, "low": self.low,
+            "high": self.high,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class ProfileIntervals:
+    """Confidence intervals from the profile likelihood.
+
+    Attributes:
+        level: of the intervals, such as 0.95.
+        intervals: all of them, as `ProfileInterval`.
+    """
+
+    level: float
+    intervals: tuple[ProfileInterval, ...]
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """One mapping for each interval."""
+        return [one.as_dict() for one in self.intervals]
+
+    def to_frame(self) -> Any:
+        """The intervals as a pandas data frame."""
+        return frame_of_records(self.as_dicts())
+
+    def _rows(self) -> tuple[list[str], list[list[str]]]:
+        rows = [
+            [one["item"], one["level"], str(one["class"]), *(f"{one[key]:.4f}" for key in ("estimate", "low", "high"))]
+            for one in self.as_dicts()
+        ]
+        return ["item", "level", "class", "estimate", "low", "high"], rows
+
+    @property
+    def _told(self) -> str:
+        return f"{self.level:.0%} confidence intervals from the profile likelihood, without smoothing"
+
+    def __str__(self) -> str:
+        return f"{text_table(*self._rows(), left=2)}\n{self._told}" if self.intervals else "no estimate on the boundary"
+
+    def _repr_html_(self) -> str:
+        return html_table(self._told, *self._rows())
+
+
+def profile_intervals(
+    model: LatentClasses, rows: Patterns, which: Any, fit: FitHeld, level: float = 0.95
+) -> ProfileIntervals:
+    """Intervals of some probabilities.
+
+    Args:
+        model: the estimates.
+        rows: what they were estimated from.
+        which: None for all on the boundary; "class sizes"; the name of an item; or a list of (item, class, level).
+        fit: how a model with one probability held is fitted.
+        level: of the intervals.
+    """
+    from scipy.special import ndtri
+
+    check_level(level)
+    cells = _profiled_cells(model, rows, which)
+    best = fit(model, rows, None) if cells else model
+    value, most = _log_likelihood_of(best, rows), float(ndtri((1 + level) / 2))
+    found = []
+    for item, k, word in cells:
+        one = _Profile(best, rows, fit, value, (item, k, word))
+        estimate = one.estimate
+        low = 0.0 if estimate <= 0 or one.root(0.0) <= most else one.limit(-1, most)
+        high = 1.0 if estimate >= 1 or one.root(1.0) <= most else one.limit(1, most)
+        found.append(ProfileInterval(item, k, word, estimate, low, high))
+    return ProfileIntervals(float(level), tuple(found))
+
+
+def _profiled_cells(model: LatentClasses, rows: Patterns, which: Any) -> list[tuple[str, int, Label | None]]:
+    """The item ("" for a class size), the class and the level of the probabilities that are asked for."""
+    errors = standard_errors(model, rows, ErrorKind())
+    every = errors.labels
+    if which is None:
+        return [label for label, bound, held in zip(every, errors.boundary, errors.held, strict=True) if bound & ~held]
+    if isinstance(which, str):
+        if which != SIZES and which not in model.names:
+            raise unknown_name("column", which, [*model.names, SIZES])
+        return [label for label in every if label[0] == ("" if which == SIZES else which)]
+    places = {(item, k, str(level)): (item, k, level) for item, k, level in every}
+    found = []
+    for one in settings.one_or_more("which", which, LearningError):
+        parts: Sequence[Any] = one if isinstance(one, (list, tuple)) else ()
+        key = (parts[0], parts[1], str(parts[2])) if len(parts) == 3 else None
+        if key not in places:
+            raise LearningError(
+                f"has {one!r}, which is not one of the model; write (column, class, level), such as "
+                f"({model.names[0]!r}, 0, {model.levels[0][0]!r}).",
+                setting="which",
+                value=one,
+            )
+        found.append(places[key])
+    return found
+
+
+def _log_likelihood_of(model: LatentClasses, rows: Patterns) -> float:
+    return float(rows.weights @ model.posterior(rows)[1])
+
+
+@dataclass(eq=False)
+class _Profile:
+    """The profile likelihood of one probability; each fit starts from the nearest value that was tried."""
+
+    best: LatentClasses
+    rows: Patterns
+    fit: FitHeld
+    value: float
+    cell: tuple[str, int, Label | None]
+
+    def __post_init__(self) -> None:
+        self._tried: dict[float, tuple[float, LatentClasses]] = {self.estimate: (0.0, self.best)}
+
+    @property
+    def estimate(self) -> float:
+        """The estimate without smoothing."""
+        item, k, level = self.cell
+        if not item:
+            return float(self.best.prior[k])
+        place = self.best.names.index(item)
+        return float(self.best.tables[place][k, self.best.levels[place].index(level)])
+
+    def root(self, held: float) -> float:
+        """The square root of the deviance with the probability held at this value; infinite if rows are impossible."""
+        if held not in self._tried:
+            near = min(self._tried, key=lambda one: abs(one - held))
+            start = self._tried[near][1]
+            try:
+                found = self.fit(start, self.rows, (*self.cell, held))
+                gain = _log_likelihood_of(found, self.rows) - self.value
+            except ImpossibleEvidence:
+                return np.inf
+            if gain > BETTER:
+                raise LearningError(
+                    "A better maximum was found with one probability held: the estimate is not the best one.",
+                    remedies="fit with more starts (n_init)",
+                )
+            self._tried[held] = (float(np.sqrt(max(-2 * gain, 0.0))), found)
+        return self._tried[held][0]
+
+    def limit(self, side: int, most: float) -> float:
+        """Where the square root of the deviance is `most`, below (-1) or above (1) the estimate.
+
+        It is nearly a straight line: the rule of false position, with a step of halving after every second one.
+        """
+        near, near_root = self.estimate, 0.0
+        far, far_root = (0.0, self.root(0.0)) if side < 0 else (1.0, self.root(1.0))
+        for step in range(STEPS):
+            share = (most - near_root) / (far_root - near_root) if np.isfinite(far_root) and step % 3 < 2 else 0.5
+            tried = near + (far - near) * float(np.clip(share, 0.02, 0.98))
+            found = self.root(tried)
+            if abs(found - most) < CLOSE or abs(far - near) < 1e-7:
+                return tried
+            near, near_root, far, far_root = (
+                (tried, found, far, far_root) if found < most else (near, near_root, tried, found)
+            )
+        return near
