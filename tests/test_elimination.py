@@ -13,6 +13,7 @@ from random_models import as_evidence, bayesian_network, joint_of, marginal, mar
 
 import fgrn
 from fgrn import BayesianNetwork, ImpossibleEvidence, WiringError
+from fgrn.bayes import clique_sweeps
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -64,7 +65,11 @@ def test_cliques_of_what_is_unknown_answer_whole_questions(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_samples_of_cliques_of_what_is_unknown_have_the_joint_distribution(seed: int) -> None:
+def test_samples_of_cliques_of_what_is_unknown_have_the_joint_distribution(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if seed > 1:  # as for cliques of many states
+        monkeypatch.setattr(clique_sweeps, "CELLS_TO_DRAW", 0)
     model = markov_network(seed) if seed % 2 else bayesian_network(seed)
     row = random_row(model, np.random.default_rng(seed))
     model._fits = lambda: False  # type: ignore[method-assign]

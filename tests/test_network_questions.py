@@ -383,3 +383,19 @@ def test_messages_say_how_they_were_found() -> None:
     assert net.propagate({"d": 1}).method == "exact"
     assert net.propagate({"d": 1}, method="loopy").method == "loopy"
     assert structure("a>b").propagate({"b": 1}, method="loopy").method == "exact"
+
+
+def test_samples_find_impossible_evidence_that_is_apart_from_the_question() -> None:
+    tables = {"b": [[1.0, 0.0], [0.0, 1.0]]}
+    net = BayesianNetwork({"t": 2, "a": 2, "b": 2}, {"a": ["t"], "b": ["a"]}, tables)
+    with pytest.raises(ImpossibleEvidence, match="goes with this evidence"):
+        net.sampled_posterior({"a": 0, "b": 1}, "t")
+    assert net.sampled_posterior({"a": 0, "b": 0}, "t").probabilities[0, 0] == pytest.approx(0.5, abs=0.05)
+
+
+def test_questions_that_cannot_be_meant_say_why() -> None:
+    net = structure("a>b")
+    with pytest.raises(FgrnError, match=r"two states of 'a'.*given="):
+        net.average_treatment_effect("a", "b", {"b": 1})  # type: ignore[arg-type]
+    with pytest.raises(EvidenceError, match="known already"):
+        net.value_of_asking("a", {"a": 1})

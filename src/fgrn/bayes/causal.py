@@ -144,6 +144,12 @@ class Interventions(DirectedGraph):
         """
         variable, target = self.variable(cause), self.variable(effect)
         labels = target.labels
+        if states is not None and (not isinstance(states, (tuple, list)) or len(states) != 2):
+            raise FgrnError(
+                f"'states' are two states of {variable.name!r}: the one it is set to, and one to compare with. "
+                f"Got {states!r}.",
+                remedies=Remedy("name evidence", given=...),
+            )
         values = [float(x) for x in labels] if all(map(is_number, labels)) else range(len(labels))
         to, against = (variable.labels[-1], variable.labels[0]) if states is None else states
         means = self.average_effect(cause, effect, given) @ np.array(values)

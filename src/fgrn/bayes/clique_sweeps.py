@@ -14,11 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..queries.sampling import draw_states
 from .junction_tree import JunctionTree
 
 MANY_FACTORS = 8
 """A product of more tables than this is scaled, so that it does not vanish."""
+
+CELLS_TO_DRAW = 2**20
+"""Numbers of a clique times samples that are summed together; with more, those of each state of what it shares."""
 
 Factor = tuple[int, np.ndarray]
 """How many tables were multiplied since the last scaling, and the product: an axis for rows, one for each variable."""
@@ -201,10 +203,8 @@ class CliqueSweep:
         """
         codes: dict[str, np.ndarray] = {}
         for step in self.order.steps:
-            table = self._beliefs[step.number].reshape(int(np.prod(step.sizes[: step.own], dtype=int)), -1).T
-            total = table.sum(axis=1, keepdims=True)
-            joint = draw_states(table / np.where(total > 0, total, 1), step.line(codes, samples), random)
-            step.store(joint, codes)
+            table = self._beliefs[step.number].reshape(int(np.prod(step.sizes[: step.own], dtype=int)), -1)
+            step.store(_drawn_from_columns(table, step.line(codes, samples), random), codes)
         return codes
 
     def _product(self, step: CliqueStep) -> tuple[int, np.ndarray]:
@@ -234,6 +234,21 @@ class CliqueSweep:
             largest = np.where(flat > 0, flat, 1)
         found: np.ndarray = table / largest.reshape(-1, *[1] * (table.ndim - 1))
         return found
+
+
+def _drawn_from_columns(table: np.ndarray, columns: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Draw a row from each of some columns of a table, in proportion to its numbers."""
+    level = random.random(len(columns))
+    if len(table) * len(columns) <= CELLS_TO_DRAW:
+        upto = np.cumsum(table[:, columns], axis=0)
+        level = np.minimum(level * upto[-1], np.nextafter(upto[-1], 0))  # below the last: what is zero is never drawn
+        return np.asarray((upto <= level).sum(axis=0))
+    found = np.zeros(len(columns), dtype=np.int64)
+    for column in np.unique(columns).tolist():  # each is summed once
+        mine = np.flatnonzero(columns == column)
+        upto = np.cumsum(table[:, column])
+        found[mine] = np.searchsorted(upto, np.minimum(level[mine] * upto[-1], np.nextafter(upto[-1], 0)), "right")
+    return found
 
 
 def _number_of_cells(factor: Factor) -> int:

@@ -209,10 +209,8 @@ class PrunedModel:
         ((_, sweep),) = self._sweeps(index, tables, row, self.tree.total, self.tree.largest)
         if not sweep.inwards(keep=True).any():
             return None
-        step = max(1, CELLS_AT_ONCE // self.tree.states[self.tree.largest])
-        parts = [sweep.drawn(min(step, samples - first), random) for first in range(0, samples, step)]
-        found = {name: np.concatenate([np.zeros(0, int), *(part[name] for part in parts)]) for name in self.tree.sizes}
-        return {**found, **{name: np.repeat(codes, samples) for name, codes in self._codes(index, row).items()}}
+        known = {name: np.repeat(codes, samples) for name, codes in self._codes(index, row).items()}
+        return {**sweep.drawn(samples, random), **known}
 
     def _sweeps(
         self, index: Mapping[str, int], tables: Mapping[str, np.ndarray], evidence: Evidence, cells: int, root: int

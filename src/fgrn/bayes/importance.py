@@ -27,6 +27,7 @@ from .elimination import hard_and_soft
 if TYPE_CHECKING:
     from ..tables.encoded import Evidence
     from .bayesian import BayesianNetwork
+    from .realisation import ScopedTable
 
 SAMPLES = 10_000
 
@@ -99,9 +100,12 @@ def sampled_posteriors(
     for row in range(rows.rows):
         back = {name: some[row] for name, some in messages.items()}
         one, random = rows.take(slice(row, row + 1)), np.random.default_rng([seed, row])
-        codes, weights = _weighted_samples(network, one, names, back, samples, random)
+        ((_, known, weighted),) = hard_and_soft(one, network.names)
+        near, apart = network._graph.near_and_apart(names, known, weighted)
+        doubtful = network._doubtful(apart, known, weighted, {})  # they decide only whether the evidence is possible
+        codes, weights = _weighted_samples(network, one, near, back, samples, random)
         total = weights.sum()
-        if not total > 0:
+        if not total > 0 or not _weighted_samples(network, one, doubtful, back, samples, random)[1].any():
             raise ImpossibleEvidence(
                 f"none of {samples:,} samples goes with this evidence, which is impossible, or nearly so.",
                 rows=[row],
@@ -142,14 +146,16 @@ def _messages_of_evidence(network: BayesianNetwork, rows: Evidence) -> dict[str,
 def _weighted_samples(
     network: BayesianNetwork,
     one: Evidence,
-    names: Sequence[str],
+    parts: Sequence[ScopedTable],
     messages: Mapping[str, np.ndarray],
     samples: int,
     random: np.random.Generator,
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """The states of some variables in samples given a row of evidence, and the weight of each; the largest is one."""
-    ((_, known, weighted),) = hard_and_soft(one, network.names)
-    parts, _ = network._graph.near_and_apart(names, known, weighted)
+    """The states of variables in samples given a row of evidence, and the weight of each; the largest is one.
+
+    Those of some tables are drawn, in which what is not known has a table among them.
+    """
+    ((_, known, _),) = hard_and_soft(one, network.names)
     wanted = {part.name for part in parts}
     codes = {name: np.full(samples, one.codes[0, one.slot[network.index[name]]], dtype=np.int64) for name in known}
     first = round(FROM_MESSAGES * samples) if messages else 0

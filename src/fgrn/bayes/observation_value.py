@@ -87,6 +87,10 @@ class InformationQueries:
         aim = self.variable(target).name
         me: Any = self
         known = known_names(encode(me, me._checked(given)))
+        if aim in known:
+            raise EvidenceError(
+                f"The target {aim!r} is known already: nothing tells more of it.", remedies="leave out its value"
+            )
         prices = settings.by_name(costs, self.variable)
         for name, price in prices.items():
             self.variable(name)
