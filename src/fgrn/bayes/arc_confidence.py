@@ -109,6 +109,8 @@ def arc_confidence(
         **options: the other settings of `search`.
     """
     settings.whole("samples", samples, 1, LearningError)
+    for name in options.keys() - SearchSettings.__dataclass_fields__.keys():
+        raise TypeError(f"arc_confidence() got an unexpected keyword argument {name!r}")
     table, plan = SearchSettings(score=score, method=method, seed=seed, **options).prepared(data)
     random = np.random.default_rng(seed)
     share = table.evidence.row_weights / table.evidence.weight

@@ -10,6 +10,7 @@ import click
 from ..core.exceptions import NetworkFileError, Remedy, Report, Wording, visible
 
 OPTIONS = {
+    "alpha": "--alpha P",
     "bins": "--bins NUMBER",
     "cache": "--cache FOLDER",
     "checkpoint": "--checkpoint FILE",
@@ -40,6 +41,7 @@ OPTIONS = {
     "n_init": "--starts NUMBER",
     "on_bad": "--on-bad ACTION",
     "random_state": "--seed NUMBER",
+    "roots": "--root COLUMN",
     "rescale": "--rescale",
     "resume": "--resume",
     "sample_weight": "--weights COLUMN",
@@ -47,6 +49,7 @@ OPTIONS = {
     "smoothing": "--smoothing COUNT",
     "starts": "--starts NUMBER",
     "stream": "--stream",
+    "tiers": "--tier A,B",
     "tol": "--tolerance NUMBER",
     "uncertainty": "--no-uncertainty",
     "unseen": "--unseen ACTION",
