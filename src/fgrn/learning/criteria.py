@@ -14,6 +14,9 @@ from ..tables.outputs import frame_of_records
 HELD_OUT = 5
 """One row in this many is held out, where the number of hidden states is chosen by rows that were not learnt from."""
 
+EQUAL = 0.005
+"""The share of the log-loss by which a classifier has to be better than one that was tried before, of fewer states."""
+
 PATIENCE = 3
 """Sizes without an improvement after which no more are tried."""
 
@@ -75,6 +78,16 @@ class Fit:
         """See the function of that name."""
         states = len(self.sizes)
         return 1.0 if states == 1 else float(1 - self.entropy / self.weight / np.log(states))
+
+
+def all_criteria(log_likelihood: float, parameters: int, rows: float) -> dict[str, float]:
+    """The information criteria by name; smaller is better."""
+    return {
+        "AIC": aic(log_likelihood, parameters),
+        "BIC": bic(log_likelihood, parameters, rows),
+        "CAIC": caic(log_likelihood, parameters, rows),
+        "SABIC": sabic(log_likelihood, parameters, rows),
+    }
 
 
 @dataclass(frozen=True)
@@ -148,13 +161,12 @@ class Selection:
         return not all(np.isnan(one.held_out) for one in self.candidates)
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
-        other = self.criterion if self.criterion in ("caic", "sabic") else None
-        heads = ["hidden", "log-likelihood", "parameters", "AIC", "BIC", *([other.upper()] if other else [])]
+        heads = ["hidden", "log-likelihood", "parameters", "AIC", "BIC", "CAIC", "SABIC"]
         heads += [*(["held out"] if self._held else []), "rel. entropy", "smallest class", ""]
         rows = [
             [
                 f"{one.n_hidden}", f"{one.log_likelihood:,.1f}", f"{one.n_parameters:,}", f"{one.aic:,.1f}",
-                f"{one.bic:,.1f}", *([f"{getattr(one, other):,.1f}"] if other else []),
+                f"{one.bic:,.1f}", f"{one.caic:,.1f}", "-" if np.isnan(one.sabic) else f"{one.sabic:,.1f}",
                 *([f"{one.held_out:.4f}"] if self._held else []), f"{one.relative_entropy:.3f}",
                 f"{min(one.class_sizes):.1%}", "<- best" if one is self.best else "",
             ]
@@ -167,7 +179,7 @@ class Selection:
         if self._held:
             share = 1 - 1 / HELD_OUT
             text += (
-                f"\nlog-likelihood, AIC and BIC: of the {share:.0%} of the rows that were learnt from; held out: the "
+                f"\nlog-likelihood and criteria: of the {share:.0%} of the rows that were learnt from; held out: the "
                 "log-likelihood of a row of the others"
             )
         return text
@@ -194,6 +206,8 @@ class ClassCandidate:
     error: float
     """The standard error of that mean."""
     n_parameters: int
+    temperature: float = 1.0
+    """At which it was judged: what it told of a class was raised to the power 1 / temperature."""
 
 
 @dataclass(frozen=True)
@@ -211,8 +225,11 @@ class ClassSelection:
 
     @property
     def best(self) -> ClassCandidate:
-        """The candidate that was chosen; the first of equal ones."""
-        return min(self.candidates, key=lambda one: one.log_loss)
+        """The candidate that was chosen: the last one that was better than the best before it, by EQUAL."""
+        best = self.candidates[0]
+        for one in self.candidates:
+            best = one if one.log_loss < best.log_loss * (1 - EQUAL) else best
+        return best
 
     def as_dicts(self) -> list[dict[str, object]]:
         """One mapping for each candidate, as a frame or JSON takes them."""
