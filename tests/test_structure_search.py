@@ -488,6 +488,7 @@ def test_an_averaged_network_keeps_the_most_parents() -> None:
         ({"required": {"c0": ["c1", "c2"]}, "max_parents": 1}, "2 required parents"),
         ({"tiers": [["c0"], ["c1", "c0"]]}, "'c0' in two tiers, 1 and 2"),
         ({"start": [("c0", "c1")], "forbidden": [("c0", "c1")]}, "The start has the arc"),
+        ({"start": [("c0", "c1"), ("c1", "c0")]}, "The start has a cycle. The arcs form a cycle: c0 -> c1 -> c0"),
         ({"start": [("c0", "c1")], "required": [("c1", "c0")]}, "cannot have the required arcs"),
         ({"forbidden": ["c0"]}, r"pairs \(parent, child\)"),
         ({"alpha": 1.0}, "'alpha' must be less than 1"),

@@ -1,7 +1,7 @@
-"""How sure the arcs of a structure are: the share of samples of a table, drawn with replacement, that have them.
+"""Bootstrap confidence of arcs: the share of samples of the rows in which each is found.
 
-Friedman, Goldszmidt and Wyner (1999). Each sample has as many rows as the table; its structure counts as its
-equivalence class: an arc that may have either direction, also by the rules for arcs, counts half for each.
+Samples have as many rows as the table, drawn with replacement (Friedman, Goldszmidt and Wyner, 1999). An arc that may
+have either direction in the equivalence class of the structure found, and by the rules for arcs, counts half for each.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .structure_search import SearchPlan, SearchSettings, StructureTable
 
 
 class ArcShare(NamedTuple):
-    """An arc: the share of samples in which its ends are neighbours, and the part of these with this direction."""
+    """An arc, the share of samples in which its ends are neighbours, and the share of these with this direction."""
 
     parent: str
     child: str
@@ -31,7 +31,7 @@ class ArcShare(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ArcConfidence:
-    """The confidence in every possible arc; `network` is the structure of those that are sure enough.
+    """The bootstrap confidence of every possible arc; `network()` has the arcs that are found often enough.
 
     Attributes:
         names: of the variables.
@@ -109,6 +109,8 @@ def arc_confidence(
         **options: the other settings of `search`.
     """
     settings.whole("samples", samples, 1, LearningError)
+    for name in options.keys() - SearchSettings.__dataclass_fields__.keys():
+        raise TypeError(f"arc_confidence() got an unexpected keyword argument {name!r}")
     table, plan = SearchSettings(score=score, method=method, seed=seed, **options).prepared(data)
     random = np.random.default_rng(seed)
     share = table.evidence.row_weights / table.evidence.weight

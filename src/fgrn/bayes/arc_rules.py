@@ -102,10 +102,13 @@ class ArcRules:
                     f"{counted(len(out[-1]), 'parent')}, and 'max_parents' is {self.most}.",
                     remedies="allow more, or begin with fewer arcs",
                 )
-        try:
-            causes_first({self.names[child]: [self.names[one] for one in some] for child, some in enumerate(out)})
-        except WiringError as error:
-            raise LearningError(f"{called} cannot have the required arcs as well. {error.message}") from None
+        for given, what in ((parents, "has a cycle"), (out, "cannot have the required arcs as well")):
+            try:
+                causes_first({self.names[child]: [self.names[one] for one in some] for child, some in enumerate(given)})
+            except WiringError as error:
+                raise LearningError(
+                    f"{called} {what}. {error.message}", remedies="leave one of these arcs out"
+                ) from None
         return tuple(out)
 
     def without_cycles(self, wanted: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

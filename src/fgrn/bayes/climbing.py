@@ -1,7 +1,7 @@
-"""Local search for a structure: from one to the next by adding, removing or reversing an arc.
+"""Hill climbing and tabu search for a structure: arcs are added, removed or reversed one at a time.
 
-Every arc that could be added, removed or reversed has a gain, kept in matrices (parents, children). A move changes the
-parents of one column, or two: only their gains are computed again.
+The gain of every possible move is kept in matrices (parents, children). A move changes the parents of one column, or of
+two if it reverses an arc: only the gains of these columns are computed again.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .scores import FamilyScores
 KINDS = ("add", "remove", "reverse")
 
 LEAST_GAIN = 1e-6
-"""A gain of less is rounding: reversing some arcs gains exactly nothing."""
+"""A gain of less is rounding: structures that imply the same independences have the same score."""
 
 GAIN_DIGITS = 8
-"""Decimals of gains that are compared, so that ties do not depend on rounding: the first column has it."""
+"""Decimals to which gains are rounded before they are compared, so that rounding does not decide between moves."""
 
 REST, PATIENCE, TABU_PATIENCE = 10, 15, 100
-"""For how many moves two columns are left alone after a move between them, where moves need not gain; and after how
-many moves without a better structure hill climbing and a tabu search end."""
+"""How many moves the arc between two columns stays as it is after a move that need not gain (the length of the tabu
+list); and after how many moves without a better structure hill climbing and a tabu search end."""
 
 Parents = tuple[frozenset[int], ...]
 """The parents of each column."""
@@ -36,9 +36,9 @@ StructureWatcher = Callable[[int, float], object]
 
 
 class ArcMove(NamedTuple):
-    """A step of a search: what was done to which arc, what it gained, and the score after it.
+    """One step of a search: "add", "remove" or "reverse" an arc, its gain, and the score after it.
 
-    A search that starts again somewhere has a step of kind "restart" without an arc.
+    A step of kind "restart" has no arc: the search goes on from the best structure after some random moves.
     """
 
     kind: str
@@ -50,7 +50,7 @@ class ArcMove(NamedTuple):
 
 @dataclass
 class _Place:
-    """A structure, and the scores of everything that is one move away from it."""
+    """A structure during a search, with the score of each family that one move leads to."""
 
     scores: FamilyScores
     rules: ArcRules
@@ -134,13 +134,14 @@ def reachable(arcs: np.ndarray) -> np.ndarray:
 
 @dataclass
 class Climb:
-    """A local search under some rules, with the path it took.
+    """Hill climbing or tabu search under rules for arcs.
 
     Attributes:
-        scores: of families.
-        rules: for arcs.
+        scores: the scores of families.
+        rules: which arcs are allowed and required.
         watch: see `StructureWatcher`.
-        moves: what was done.
+        moves: the moves so far.
+        stopped: whether `watch` ended the search.
     """
 
     scores: FamilyScores
@@ -150,7 +151,7 @@ class Climb:
     stopped: bool = False
 
     def hill_climbing(self, start: Parents, restarts: int, seed: int) -> Parents:
-        """Go uphill until no move gains; then again from where some random moves lead, and keep the best."""
+        """Take the best move until none gains; repeat after random moves, `restarts` times, and keep the best."""
         best, score = self._uphill(_Place(self.scores, self.rules, list(start)))
         random = np.random.default_rng(seed)
         for _ in range(restarts):
@@ -168,7 +169,7 @@ class Climb:
     def tabu(self, start: Parents) -> Parents:
         """Go uphill, then take the best move even if it loses, and keep the best structure met (Glover, 1989).
 
-        Two columns are left alone for `REST` moves after a move between them, unless another leads to a structure
+        After a move between two columns there is none between them for `REST` moves, unless it leads to a structure
         better than any before. `TABU_PATIENCE` moves in a row without a better structure end the search.
         """
         best, score = self._uphill(_Place(self.scores, self.rules, list(start)))
@@ -191,10 +192,10 @@ class Climb:
         return best
 
     def _uphill(self, place: _Place) -> tuple[Parents, float]:
-        """Take the best move while it gains: the structure reached, and its score.
+        """Take the best move while one gains; returns the structure reached, and its score.
 
-        Where none gains, moves that change nothing are taken for a while, as in a tabu search: structures of one
-        equivalence class have the same score, and what one move leads to from some of them is different.
+        Where none gains, up to `PATIENCE` moves of gain zero are made: structures of one equivalence class have the
+        same score, but not the same moves.
         """
         best, score, path = tuple(place.parents), place.total, len(self.moves)
         recent: deque[tuple[int, int]] = deque(maxlen=REST)

@@ -118,10 +118,12 @@ class PartlyDirected:
 
     def loose(self) -> list[tuple[str, str]]:
         """The pairs of neighbours without a direction, in order."""
+        place = {name: number for number, name in enumerate(self.names)}
         return [
             (one, other)
-            for one, other in combinations(self.names, 2)
-            if other in self.beside[one] and one not in self.into[other] and other not in self.into[one]
+            for one in self.names
+            for other in sorted(self.beside[one], key=place.__getitem__)
+            if place[one] < place[other] and one not in self.into[other] and other not in self.into[one]
         ]
 
     def direct_what_follows(self) -> None:

@@ -1,6 +1,7 @@
-"""The best structure of all: dynamic programming over subsets of columns (Silander and Myllymäki, 2006).
+"""Exact search: the structure of the highest score, by dynamic programming (Silander and Myllymäki, 2006).
 
-The last column of an order has the best parents among all others, and the others have the best structure of their own:
+Some column comes last in the order of the best structure; it has the best parents among all others, and these have the
+best structure of their own. For a subset S of the columns
 
     best(S) = max over v in S of best(S - v) + score of v with its best parents in S - v
 
@@ -18,11 +19,11 @@ from .climbing import Parents
 from .scores import MOST_FAMILY_CELLS, FamilyScores
 
 MOST_COLUMNS = 20
-"""Columns of an exact search: the arrays for more take over a gigabyte."""
+"""The most columns of an exact search: the arrays for more take over a gigabyte."""
 
 
 def best_structure(scores: FamilyScores, rules: ArcRules) -> Parents:
-    """The parents of each column in a structure that no other has a higher score than."""
+    """The parents of each column in the structure of the highest score under rules for arcs."""
     count = len(scores.sizes)
     if count > MOST_COLUMNS:
         raise LearningError(

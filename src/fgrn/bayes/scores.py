@@ -1,4 +1,4 @@
-"""Scores of structures: sums over families, a variable with its parents, of what the rows of a table say of them.
+"""Scores of structures (BIC, AIC, BDeu, K2, held-out log-likelihood): sums over variables with their parents.
 
 With N rows, N_ijk of them in which variable i has state k and its parents joint state j, N_ij = sum over k, r_i states
 and q_i joint states of the parents, in natural logarithms:
@@ -30,14 +30,14 @@ from ..tables.encoded import Evidence
 SCORES = ("bic", "aic", "bdeu", "k2", "log_likelihood")
 
 MOST_FAMILY_CELLS = 2**24
-"""Cells of the table of a variable given its parents: 128 MB. Structures with larger tables are not considered."""
+"""The most cells of the table of a variable given its parents (128 MB); larger families are not considered."""
 
 NO_COLUMN = np.array([-1])
 
 
 @dataclass(frozen=True)
 class ScoreRule:
-    """A score by name, with its numbers: see the head of this file.
+    """Which score, and its settings; the formulas are at the head of this file.
 
     Attributes:
         name: one of SCORES.
@@ -99,7 +99,7 @@ def refuse_large_families(
 
 
 class FamilyScores:
-    """The scores of families over the columns of a table, each counted once."""
+    """Scores of families (a child and its parents) on the rows of a table; each family is counted once and kept."""
 
     def __init__(self, table: FamilyTable, rule: ScoreRule, weight: float) -> None:
         self.table, self.rule = table, rule

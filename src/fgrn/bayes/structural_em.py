@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from .structure_search import StructureTable
 
 EPOCHS, TOLERANCE = 100, 1e-6
-"""Of learning the tables in each round: the most epochs, and the gain per row that is no longer worth one."""
+"""Limits of learning the tables in each round: the most epochs, and the least gain in log-likelihood per row."""
 
 Runner = Callable[[FamilyScores, ArcRules, Parents], tuple[Parents, tuple[ArcMove, ...]]]
 
 
 @dataclass(frozen=True, eq=False)
 class StructuralEM:
-    """Rounds of drawing what is missing, searching a structure, and learning its tables."""
+    """Structural EM: draw missing values, search the structure of these rows, learn its tables; repeat."""
 
     table: StructureTable
     rule: ScoreRule
@@ -74,7 +74,7 @@ class StructuralEM:
         return best, {"score": max(values), "moves": path, "families": families, "rounds": tuple(values)}
 
     def _learnt(self, parents: Parents) -> BayesianNetwork:
-        """The network of a structure, its tables learnt from the rows as they are."""
+        """The network of a structure, its tables learnt by EM from the rows with their missing values."""
         network = self.table.network(parents)
         network.learn(
             self.table.evidence, epochs=EPOCHS, tolerance=TOLERANCE, smoothing=self.rule.smoothing, seed=self.rule.seed

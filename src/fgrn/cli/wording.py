@@ -10,6 +10,7 @@ import click
 from ..core.exceptions import NetworkFileError, Remedy, Report, Wording, visible
 
 OPTIONS = {
+    "alpha": "--alpha P",
     "bins": "--bins NUMBER",
     "cache": "--cache FOLDER",
     "checkpoint": "--checkpoint FILE",
@@ -41,6 +42,7 @@ OPTIONS = {
     "n_init": "--starts NUMBER",
     "on_bad": "--on-bad ACTION",
     "random_state": "--seed NUMBER",
+    "roots": "--root COLUMN",
     "rescale": "--rescale",
     "resume": "--resume",
     "sample_weight": "--weights COLUMN",
@@ -48,6 +50,7 @@ OPTIONS = {
     "smoothing": "--smoothing COUNT",
     "starts": "--starts NUMBER",
     "stream": "--stream",
+    "tiers": "--tier A,B",
     "tol": "--tolerance NUMBER",
     "uncertainty": "--no-uncertainty",
     "unseen": "--unseen ACTION",
