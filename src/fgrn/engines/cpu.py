@@ -254,11 +254,14 @@ class Prepared:
         self._star_work.append(work)
 
     def star_rows(self, rows: slice) -> StarRows:
-        """Return the evidence in a block of rows of a star; kept for the next epoch, unless it is on disk."""
+        """Return the evidence in a block of rows of a star.
+
+        It is kept for the next epoch, unless it is on disk, or has distributions: those of numbers change every epoch.
+        """
         found = self._star_rows.get(rows.start)
         if found is None:
             found = StarRows(*self.known(rows), *self._on_hidden(rows))
-            if self.program.for_counts and self.evidence.disk is None:
+            if self.program.for_counts and self.evidence.disk is None and not self.evidence.soft.shape[1]:
                 self._star_rows[rows.start] = found
         return found
 
