@@ -1,10 +1,12 @@
 """A mixture of hidden trees of the images of Fashion-MNIST on a GPU: bits per pixel of the test images, and seconds.
 
-    python -m benchmarks.fashion build/fashion [--output fashion.json] [--trees 40 --epochs 40 ...]
+    python -m benchmarks.fashion build/fashion [--output fashion.json] [--images images.npz] [--trees 40 ...]
+    python -m benchmarks.fashion images.npz --picture fashion.png
 
 needs NumPy, PyTorch, a GPU, and the files of the Debian package dataset-fashion-mnist in that folder. The last 5,000
 of the 60,000 training images are kept back for validation. Settings that are not given are the defaults of
 `HiddenTreeModel`: one tree is learnt by mini-batch EM, then trees that share its tables of pixels (`tree_mixture`).
+With `--images`, lower halves of test images are imputed, and images are drawn at random; `--picture` shows them.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from fgrn.bayes.hidden_trees import counts_of_prior
 from fgrn.bayes.tree_defaults import TreeSizes, default_batch_size
 from fgrn.tables.encoded import Evidence
 
-LEVELS, KEPT_BACK = 256, 5000
+LEVELS, KEPT_BACK, SHOWN = 256, 5000, 12
 
 
 def images(folder: Path, name: str) -> np.ndarray:
@@ -47,6 +49,38 @@ def bits(model: Network | TreeMixture, table: Evidence, where: dict[str, Any]) -
     return float(-found.mean() / 784 / np.log(2))
 
 
+def made_by(mixture: TreeMixture, test: np.ndarray, where: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Test images, the same with the lower half imputed in two ways, and new ones drawn at random, (images, 28, 28)."""
+    shown = test[:SHOWN]
+    halves = np.array(shown, dtype=np.int16)
+    halves[:, 392:] = -1
+    table = table_of(halves)
+    names = list(table.columns)
+    seen = mixture.propagate(table, keep=names[392:], parts=["marginal"], engine="torch", **where)
+    expected = np.stack([seen.marginal(name) @ np.arange(LEVELS) for name in names[392:]], axis=1)
+    drawn, new = mixture.sample(1, table, seed=0), mixture.sample(SHOWN, seed=0)
+    found = {
+        "test images": shown,
+        "lower half: expected grey": np.hstack([shown[:, :392], expected]),
+        "lower half: drawn at random": np.stack([drawn[name] for name in names], axis=1),
+        "drawn at random": np.stack([new[name] for name in names], axis=1),
+    }
+    return {name: np.asarray(some, dtype=np.float32).reshape(-1, 28, 28) for name, some in found.items()}
+
+
+def draw(images: Path, picture: Path) -> None:
+    """Show images that were made, a line for each kind."""
+    from matplotlib.figure import Figure
+
+    lines = dict(np.load(images))
+    figure = Figure(figsize=(7, 0.72 * len(lines) + 0.5), layout="constrained")
+    for title, some, axes in zip(lines, lines.values(), figure.subplots(len(lines), 1), strict=True):
+        axes.imshow(np.hstack(list(some)), cmap="gray_r", vmin=0, vmax=LEVELS - 1)
+        axes.set_title(title, fontsize=8, loc="left", pad=2)
+        axes.set_axis_off()
+    figure.savefig(picture, dpi=130)
+
+
 class Clock:
     """Tells the seconds since it was asked last."""
 
@@ -64,10 +98,10 @@ class Clock:
         return round(time.perf_counter() - self.begun, 1)
 
 
-def measured(tables: dict[str, Evidence], given: argparse.Namespace) -> dict[str, Any]:
-    """Learn one tree, then the mixture; bits per pixel and seconds of each."""
+def measured(tables: dict[str, Evidence], given: argparse.Namespace) -> tuple[dict[str, Any], TreeMixture | None]:
+    """Learn one tree, then the mixture; bits per pixel and seconds of each, and the mixture."""
     where = {"device": given.device, "precision": given.precision}
-    train, clock = tables["train"], Clock()
+    train, clock, mixture = tables["train"], Clock(), None
     net = hidden_tree(
         train, given.hidden, states=dict.fromkeys(train.columns, LEVELS), engine="torch", device=given.device
     )
@@ -96,7 +130,7 @@ def measured(tables: dict[str, Evidence], given: argparse.Namespace) -> dict[str
         print(f"  mixture: {told['mixture']}", flush=True)
         if given.profile:
             pstats.Stats(profile).sort_stats("tottime").print_stats(30)
-    return told
+    return told, mixture
 
 
 def main() -> None:
@@ -118,7 +152,12 @@ def main() -> None:
     parser.add_argument("--tree-epochs", type=int, default=mixture_learning.TREE_EPOCHS)
     parser.add_argument("--rounds", type=int, default=mixture_learning.ROUNDS)
     parser.add_argument("--profile", action="store_true", help="print where the mixture spends its time")
+    parser.add_argument("--images", type=Path, help="where to write images that the mixture makes")
+    parser.add_argument("--picture", type=Path, help="show images that were written before, and nothing else")
     given = parser.parse_args()
+    if given.picture:
+        draw(given.folder, given.picture)
+        return
     every = images(given.folder, "train")[: given.rows]
     kept = min(KEPT_BACK, len(every) // 10)
     pixels_of = {
@@ -127,12 +166,15 @@ def main() -> None:
         "test": images(given.folder, "t10k")[: given.rows],
     }
     begun = Clock()
-    told = measured({name: table_of(some) for name, some in pixels_of.items()}, given)
+    told, mixture = measured({name: table_of(some) for name, some in pixels_of.items()}, given)
     told["seconds"] = begun.all
     told["settings"] = {name: str(value) for name, value in vars(given).items()}
     print(f"  {told['seconds']} s in all", flush=True)
     if given.output:
         given.output.write_text(json.dumps(told, indent=1) + "\n")
+    if given.images and mixture is not None:
+        where = {"device": given.device, "precision": given.precision}
+        np.savez_compressed(given.images, **made_by(mixture, pixels_of["test"], where))
 
 
 if __name__ == "__main__":

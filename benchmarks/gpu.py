@@ -357,7 +357,8 @@ def profile(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 TRIALS = (
-    "", "kernels.BYTES=8192", "kernels.BYTES=16384", "kernels.WARPS=8", "kernels.WARPS=2", "engine.MOST_ROWS=4096", "engine.MOST_ROWS=16384",
+    "", "kernels.BYTES=8192", "kernels.BYTES=16384", "kernels.WARPS=8", "kernels.WARPS=2",
+    "engine.MOST_ROWS=4096", "engine.MOST_ROWS=16384",
     "kernels.TILE_FLOAT32=(256, 128, 32, 8, 5)", "kernels.TILE_FLOAT32=(128, 128, 32, 4, 4)",
     "kernels.TILE_FLOAT32=(256, 128, 64, 8, 3)", "kernels.TILE_FLOAT32=(128, 256, 32, 8, 4)",
     "kernels.TILE_BFLOAT16=(256, 128, 64, 8, 4)", "kernels.TILE_BFLOAT16=(128, 128, 64, 4, 4)",

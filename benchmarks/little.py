@@ -11,11 +11,12 @@ from functools import partial
 
 from .measure import FIRST_CALL, Result, seconds
 
-IMPORT = "import time; t = time.perf_counter(); import fgrn; print(time.perf_counter() - t)"
+IMPORT = "import time; t = time.perf_counter(); import fgrn; fgrn.Network; print(time.perf_counter() - t)"
 FIRST = """
 import time
 import numpy as np
 import fgrn
+fgrn.Network
 codes = np.random.default_rng(0).integers(0, 4, (500, 10))
 data = {f"Y{i}": codes[:, i] for i in range(10)}
 begin = time.perf_counter()

@@ -27,14 +27,19 @@ POINTS = {"rows": (2000, 4000, 8000, 16000), "columns": (32, 64, 128, 256), "hid
 LEVELS, EPOCHS = 4, 6
 
 
-def epoch_seconds(rows: int, columns: int, hidden: int) -> float:
-    """CPU seconds of an epoch, the least of some."""
+def rows_of_tree(rows: int, columns: int) -> dict[str, np.ndarray]:
+    """Random columns of four levels, each like one before it six times of ten, so that there is a tree to find."""
     draw = np.random.default_rng(0)
     codes = draw.integers(0, LEVELS, (rows, columns))
-    for column in range(1, columns):  # each like one before it, so that there is a tree to find
+    for column in range(1, columns):
         alike = draw.random(rows) < 0.6
         codes[alike, column] = codes[alike, (column - 1) // 2]
-    table = {f"x{number}": codes[:, number] for number in range(columns)}
+    return {f"x{number}": codes[:, number] for number in range(columns)}
+
+
+def epoch_seconds(rows: int, columns: int, hidden: int) -> float:
+    """CPU seconds of an epoch, the least of some."""
+    table = rows_of_tree(rows, columns)
     net = fgrn.hidden_tree(table, hidden, states=dict.fromkeys(table, LEVELS))
     ticks: list[float] = []
     net.learn(

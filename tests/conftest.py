@@ -51,4 +51,5 @@ def only_what_is_asked_for() -> Iterator[None]:
 @pytest.fixture
 def quick_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the choice of a classifier end after a fraction of a second: for tests of other things."""
-    monkeypatch.setattr("fgrn.learning.class_search.MOST_WORK", 3e8)
+    monkeypatch.setattr("fgrn.learning.choice_budget.MOST_WORK", 3e8)
+    monkeypatch.setattr("fgrn.LatentClassifier._warn_of_the_penalty", lambda *_: None)

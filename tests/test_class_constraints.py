@@ -153,9 +153,7 @@ def test_constraints_that_exclude_each_other_are_told(model: fgrn.LatentClassMod
             fgrn.LatentClassModel(2, constraints=wrong, random_state=0).fit(TABLE)
     with pytest.raises(fgrn.LearningError, match="n_hidden"):
         fgrn.LatentClassModel("auto", constraints=CONSTRAINTS).fit(TABLE)
-    numbers = {**TABLE, "h": np.random.default_rng(0).normal(size=ROWS).tolist()}
     for act in (
-        lambda: fgrn.LatentClassModel(2, continuous=["h"], constraints=CONSTRAINTS).fit(numbers),
         model.relabel,
         lambda: model.compare_groups(TABLE["q0"]),
         lambda: model.membership_regression({"z": TABLE["q0"]}, steps=1),

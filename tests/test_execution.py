@@ -233,3 +233,21 @@ def test_a_wrong_registration_is_refused(given: Any, message: str, monkeypatch: 
     with pytest.raises(fgrn.FgrnError, match=message):
         engines.register(*plain, **options)
     assert "new" not in engines.engine_names()
+
+
+def test_parameters_are_laid_out_once_for_all_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fgrn.engines.batched import MessageSums
+
+    plain, laid_out = MessageSums.factors_of, []
+
+    def watched(sums: MessageSums, values: np.ndarray) -> np.ndarray:
+        laid_out.append(sums)
+        return plain(sums, values)
+
+    monkeypatch.setattr(MessageSums, "factors_of", watched)
+    net = fgrn.lvm({"a": 2, "b": 3}, hidden=2)
+    first = net.posterior({"a": [1]}, "b")
+    made = len(laid_out)
+    assert made
+    np.testing.assert_array_equal(net.posterior({"a": [1]}, "b"), first)
+    assert len(laid_out) == made

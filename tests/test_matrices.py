@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import fgrn
 from fgrn import engines
@@ -45,6 +46,26 @@ def test_counts_are_those_of_the_reference_engine(trees: int) -> None:
     compare(net, data, weights)
     net.learn(data, epochs=3, smoothing=0.1)
     compare(net, {name: data[name] for name in ("x1", "x4")})  # the others have no column
+
+
+def test_blas_has_one_thread_where_blocks_have_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    def threads() -> set[int]:
+        return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+    def watched(block: Any) -> np.ndarray:
+        seen.append(threads())
+        return plain(block)
+
+    seen: list[set[int]] = []
+    plain = matrices._BlockSweeps.counts
+    monkeypatch.setattr(matrices._BlockSweeps, "counts", watched)
+    data = rows_of(100, 3, 3, seed=0)
+    net = fgrn.hidden_tree(data, hidden=24, states=dict.fromkeys(data, 3))
+    with threadpool_limits(2, user_api="blas"):
+        before = threads()
+        counted(net, data, None, "cpu")
+        assert threads() == before
+    assert set.union(*seen) == {1}
 
 
 def test_columns_of_many_leaves_and_children_do_not_underflow() -> None:

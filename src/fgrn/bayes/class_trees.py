@@ -24,9 +24,10 @@ from .hidden_trees import LINK_ROWS, TreeRows, initial_tables, joined_as_tree, n
 from .tree_learning import arcs_of_tree, penalty_rate, score_of_edges
 from .tree_mixture import copied_variables
 
-COLUMN_WORK, STATE_WORK = 100.0, 7.0
-"""What a row costs in an E-step of hidden trees for each column, and for each of its hidden states; see `CALL`. It is
-an eighth of what was measured: trees are tried only if asked for, and the choice may then take longer."""
+COLUMN_WORK, STATE_WORK, CELL_WORK = 190.0, 13.0, 0.2
+"""What a row costs in an E-step of hidden trees: for each column, for each of its hidden states, and for each cell of
+the table to the next one; see `CALL`. It is a quarter of what was measured: trees are tried only if asked for, and the
+choice may then take longer."""
 
 
 def class_tree_mixture(
@@ -121,8 +122,8 @@ class HiddenTreeFamily(ClassFamily):
     def size_of(self, model: Network, rows: Evidence) -> tuple[int, int, float]:
         """See `Family`."""
         states, columns = model.variable(self.hidden).cardinality, len(rows.columns)
-        work = CALL + rows.rows * columns * (COLUMN_WORK + STATE_WORK * states) + CELL * model._plan().layout.size
-        return states, model.free_parameters, work
+        visited = columns * (COLUMN_WORK + STATE_WORK * states + CELL_WORK * states**2)
+        return states, model.free_parameters, CALL + rows.rows * visited + CELL * model._plan().layout.size
 
     def tempered(self, model: Network, temperature: float) -> Network:
         """See `Family`. The sums of powers of the tables below are taken up the tree, one hidden variable at a time."""

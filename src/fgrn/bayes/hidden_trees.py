@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -218,9 +219,14 @@ class TreeRows:
     evidence: Evidence
     hidden: Sequence[int]
 
+    @cached_property
+    def codes(self) -> np.ndarray:
+        """The codes of the rows, laid out to be read column by column."""
+        return np.asfortranarray(self.evidence.codes)
+
     def shares(self, sizes: Sequence[int]) -> list[np.ndarray]:
         """Return P(state, level) of each column, given the number of its levels."""
-        codes, weights = np.asfortranarray(self.evidence.codes), self.evidence.row_weights  # read by column
+        codes, weights = self.codes, self.evidence.row_weights
         out = []
         for column, (size, states) in enumerate(zip(sizes, self.hidden, strict=True)):
             known = codes[:, column] >= 0
@@ -241,7 +247,7 @@ def initial_tables(
         draw: of the random part of tables between hidden variables.
         copies: how many trees start from the rows of each kind.
     """
-    pairs = [ColumnPairs(sizes, [(np.asfortranarray(one.evidence.codes), one.evidence.row_weights)]) for one in kinds]
+    pairs = [ColumnPairs(sizes, [(one.codes, one.evidence.row_weights)]) for one in kinds]
     shares = [one.shares(sizes) for one in kinds]
     out = []
     for column, parent in enumerate(parents):

@@ -180,10 +180,10 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         raise click.UsageError(
             "--max-seconds is for --model latent, tan or tree with --target and --hidden auto; leave it out."
         )
-    if kind == "hmm" and (online or streamed or dask or test or weights or cycles > 1 or is_many(data)):
+    if kind == "hmm" and (online or dask or test or weights or cycles > 1):
         raise click.UsageError(
-            "--model hmm learns from one table in memory: leave out --online, --stream, --dask, --test, --weights and "
-            "--cycles."
+            "--model hmm learns from all rows of a sequence together, on one machine: leave out --online, --dask, "
+            "--test, --weights and --cycles."
         )
     settings: dict[str, Any] = {
         "cycles": cycles, "max_levels": max_levels, "random_state": seed, "unseen": unseen,
@@ -231,7 +231,8 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         rows = common.stream(data, batch=batch, **options)
         with _workers(dask) as executor, stoppable() as stopped:
             estimator._stop = stopped
-            estimator.fit(rows, *([] if target is None else [target]), sample_weight=weights, executor=executor)
+            fit_options = along if kind == "hmm" else {"sample_weight": weights, "executor": executor}
+            estimator.fit(rows, *([] if target is None else [target]), **fit_options)
             interrupted = stopped()
         estimator.save(output)
         again = target if executor is None and not interrupted else None

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .blas_threads import ONE_BLAS_THREAD
 from .protocol import (
     BACKWARD,
     DIVERT,
@@ -38,6 +39,7 @@ __all__ = [
     "BACKWARD",
     "DIVERT",
     "FORWARD",
+    "ONE_BLAS_THREAD",
     "PARTS",
     "SOURCE",
     "Buffers",

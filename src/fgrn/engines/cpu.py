@@ -115,9 +115,10 @@ class Cpu:
 
 
 def _scan_block(
-    prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray, weights: np.ndarray, out: Scan
+    prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray, weights: np.ndarray | None, out: Scan
 ) -> None:
     rows, states = local.shape
+    weights = np.zeros(0) if weights is None else weights
     tables = ChainTables(kernel_array(prior), kernel_array(table).ravel(), kernel_array(table.T).ravel())
     sequences = ChainRows(kernel_array(local).ravel(), kernel_array(begins, np.bool_), kernel_array(weights))
     flat = Scan(*(array.ravel() for array in out))

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from .blas_threads import ONE_BLAS_THREAD
 from .device.clique_tree import CliqueTree, clique_tree
 from .protocol import Buffers, Loaded, Prepared, RowCounts
 from .registry import get
@@ -164,7 +165,8 @@ class MatrixLoaded:
         mine = self.prepared
         if not expect:
             return mine.others.load(self.values).counts(expect)
-        found = sum_of_blocks(mine.threads, self._counts_of, mine.blocks)
+        with ONE_BLAS_THREAD:  # its threads and ours would wait for each other
+            found = sum_of_blocks(mine.threads, self._counts_of, mine.blocks)
         if found is None:
             return RowCounts(np.zeros(mine.plan.layout.size), 0.0, np.zeros(0, dtype=np.intp))
         return found

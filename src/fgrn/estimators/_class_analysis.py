@@ -61,8 +61,6 @@ class ClassAnalysis(KeptRows):
                     setting="constraints",
                     value=entry,
                 )
-        if self.schema_.continuous:
-            self._refuse_constraints("models with continuous columns")
         super()._train(table)
 
     def _options(self, what: str = "") -> dict[str, Any]:
@@ -76,7 +74,10 @@ class ClassAnalysis(KeptRows):
         if not self.constraints:
             return found
         held, leader = net._constrained_cells(self.constraints, found.names)
-        return replace(found, held=held, leader=leader)
+        numbers = found.numbers
+        if numbers is not None:
+            numbers = replace(numbers, constraints=net._constrained_moments(self.constraints))
+        return replace(found, held=held.astype(bool), leader=leader, numbers=numbers)
 
     def _refuse_constraints(self, what: str) -> None:
         """Raise an error where constraints are not known of."""

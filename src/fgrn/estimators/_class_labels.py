@@ -121,7 +121,8 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
     def prototypes_(self) -> Prototypes[Any]:
         """For each class the distribution of every column, by level; a dict, with `shares` and `baseline`."""
         check_is_fitted(self, "network_")
-        return self._prototypes(self._class_name(), self.classes_)
+        is_plain = self.classes_.dtype.kind in "biufU"  # numbers and words of Python print better than those of NumPy
+        return self._prototypes(self._class_name(), self.classes_.tolist() if is_plain else self.classes_)
 
     def _completable(self, X: Any) -> tuple[Columns, dict[str, Coded], Schema]:
         X = frames.collected(X)

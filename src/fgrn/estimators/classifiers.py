@@ -1,10 +1,11 @@
-"""Classifiers: a hidden variable, or several layers of them, over the columns and the class."""
+"""Classifiers with one hidden variable, or a tree of them, over the columns and the class; and naive Bayes."""
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..bayes.class_trees import (
@@ -15,18 +16,22 @@ from ..bayes.class_trees import (
 )
 from ..core.exceptions import FgrnWarning, LearningError, Remedy, warn
 from ..core.progress import ReadingProgress
-from ..flow.em import History
 from ..graph import structures
 from ..graph.class_family import ClassFamily
 from ..graph.network import Network
-from ..learning.class_rows import PartedRows
-from ..learning.class_search import Budget, ClassSearch, refined
+from ..learning.choice_budget import Budget
+from ..learning.classifier_choice import STRENGTHS, ClassSearch, refined
+from ..learning.criteria import ClassCandidate
+from ..learning.cross_validation import PartedRows
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
 from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
 from ._class_labels import LatentClassifierBase
 from ._state_count import Choosing
+
+USUAL_SECONDS = 5.0
+"""About what choosing a classifier takes on one processor unless seconds are given."""
 
 
 class LatentClassifier(Choosing, LatentClassifierBase):
@@ -49,7 +54,8 @@ class LatentClassifier(Choosing, LatentClassifierBase):
             which takes about ten times as long, and was not clearly better on any table of docs/quality.md.
         refine: whether tables that tell the class are made beside those that describe the rows: "auto", if the log-loss
             of rows kept back is better for it; never with structure="shared". With "tree" they are only if it is True:
-            "auto" finds a temperature alone.
+            "auto" finds a temperature alone. A number is the strength of the penalty by which they are drawn to tables
+            that tell nothing of the class; else several strengths are compared.
         n_epochs: the maximum number of epochs of EM.
         cycles: updates of each table per epoch; 1 is the incremental algorithm, more the batch one.
         smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed. "auto": 1 /
@@ -93,7 +99,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Choosing._parameter_constraints,
         "structure": [StrOptions({"auto", "shared", "per_class", "tan", "tree"})],
-        "refine": ["boolean", StrOptions({"auto"})],
+        "refine": ["boolean", StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "smoothing": [*Choosing._parameter_constraints["smoothing"], StrOptions({"auto"})],
         "criterion": [StrOptions({"log_loss", "bic", "aic", "held_out"})],
         "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
@@ -108,7 +114,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         n_hidden: int | str = "auto",
         *,
         structure: str = "auto",
-        refine: bool | str = "auto",
+        refine: bool | float | str = "auto",
         n_epochs: int = 500,
         cycles: int = 1,
         smoothing: float | str = "auto",
@@ -221,7 +227,9 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         stopped = self._stopped if self.checkpoint is None else lambda: False
         families = [self._family(structure, rows, seed) for structure in self._structures()]
         budget = Budget(self.max_seconds, stopped, rows.count)
-        return ClassSearch(rows, families, budget, ReadingProgress(self.verbose))
+        is_chosen = isinstance(self.refine, str | bool | np.bool_)
+        strengths = STRENGTHS if is_chosen else (float(self.refine),)
+        return ClassSearch(rows, families, budget, ReadingProgress(self.verbose), strengths)
 
     def _family(self, structure: str, rows: PartedRows, seed: int) -> ClassFamily:
         """The networks of a structure."""
@@ -238,8 +246,8 @@ class LatentClassifier(Choosing, LatentClassifierBase):
             return class_tree_mixture(observed, target, states, table, penalty="aic", name=hidden)
 
         is_batch = self._journal is None and hasattr(self, "_kind")  # its tables change with the next one
-        temper = self.refine in ("auto", True) and structure != "shared" and not is_batch
-        refine = temper and (structure != "tree" or self.refine is True)
+        temper = bool(self.refine) and structure != "shared" and not is_batch
+        refine = temper and (structure != "tree" or self.refine != "auto")
         kind = HiddenTreeFamily if structure == "tree" else ClassFamily
         return kind(
             structure, built, target, hidden, self._smoothing(), self.engine, seed, refine, self._ordered(), temper
@@ -278,6 +286,21 @@ class LatentClassifier(Choosing, LatentClassifierBase):
                 value=best.size,
                 remedies=Remedy("try more", max_hidden=2 * self.max_hidden),
             )
+        if search.edge and not self._stopped():
+            self._warn_of_the_penalty(best, search)
+
+    def _warn_of_the_penalty(self, best: ClassCandidate, search: ClassSearch) -> None:
+        is_short = best.structure in search.unfinished
+        when = " before the budget ended" if is_short else ""
+        beyond = best.strength * (0.1 if search.edge == "weakest" else 10)
+        more = Remedy("allow more time", max_seconds=2 * (self.max_seconds or USUAL_SECONDS))
+        warn(
+            f"The best penalty on refined tables is the {search.edge} that was tried{when}, {best.strength:g}, so that "
+            f"a {'weaker' if search.edge == 'weakest' else 'stronger'} one may be better.",
+            FgrnWarning,
+            value=best.strength,
+            remedies=more if is_short else Remedy("set it", refine=float(f"{beyond:g}")),
+        )
 
     def compare(self, X: Any, y: Any, sizes: Any = None, sample_weight: Any = None) -> Any:
         """Try several numbers of hidden states on a table, without changing this model.
@@ -368,102 +391,3 @@ class NaiveBayesClassifier(LatentClassifierBase):
 
     def _network(self, n_hidden: None) -> Network:
         return structures.naive_bayes(self._observed(), self._class_name(), name=self._hidden_name())
-
-
-class DeepLatentClassifier(LatentClassifierBase):
-    """Layers of hidden variables: each over a group of columns, others over these, the class on top of all.
-
-    Args:
-        n_hidden: the states of the hidden variables of each layer, the lowest first; two layers or more.
-        groups: how many columns, or hidden variables, share one above them.
-        n_epochs: the most epochs of EM for each layer, and then for all together.
-        cycles: updates of each table per epoch.
-        smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed.
-        n_init: random starts of each layer, of which the best is kept.
-        tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
-            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
-        n_bins: the number of bins of a column with many distinct numbers.
-        max_levels: the maximum number of levels of a column of words or categories.
-        missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
-            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
-        schema: the levels and bins of the columns; inferred from the table unless given.
-        unseen: how a level, or a column of a mapping, is treated that did not occur in training: "unknown", as a
-            missing value with a warning, or "error".
-        effective_size: for `partial_fit`: the largest weight of all earlier rows together, in rows, so that the model
-            follows data that change with time; None for no limit.
-        engine: "auto", "cpu" or "reference".
-        random_state: the seed or generator of the random starts.
-        checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
-        verbose: whether to show progress.
-
-    Attributes:
-        network_: the Network.
-        schema_: the levels and bins of the columns.
-        classes_: the classes.
-        prototypes_: for each class the distribution of every column (its profile); a dict with `shares` and `baseline`.
-        history_: what happened in learning all layers together.
-    """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LatentEstimator._parameter_constraints,
-        "n_hidden": ["array-like"],
-        "groups": [Interval(Integral, 1, None, closed="left")],
-    }
-
-    def __init__(
-        self,
-        n_hidden: Any = (4, 8),
-        *,
-        groups: int = 3,
-        n_epochs: int = 200,
-        cycles: int = 1,
-        smoothing: float = 0.5,
-        n_init: int = 1,
-        tol: float = 1e-5,
-        n_bins: int = BINS,
-        max_levels: int = MOST_LEVELS,
-        missing_values: Any = None,
-        schema: Schema | None = None,
-        unseen: str = "unknown",
-        effective_size: float | None = None,
-        engine: str = "auto",
-        random_state: Any = None,
-        checkpoint: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_hidden = n_hidden
-        self.groups = groups
-        self.n_epochs = n_epochs
-        self.cycles = cycles
-        self.smoothing = smoothing
-        self.n_init = n_init
-        self.tol = tol
-        self.n_bins = n_bins
-        self.max_levels = max_levels
-        self.missing_values = missing_values
-        self.schema = schema
-        self.unseen = unseen
-        self.effective_size = effective_size
-        self.engine = engine
-        self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.verbose = verbose
-
-    def _hidden(self) -> list[str]:
-        return [f"{self._hidden_name()}{len(self.n_hidden)}"]
-
-    _hidden_name = LatentEstimator._hidden_prefix
-
-    def _network(self, n_hidden: Any) -> Network:
-        return structures.stack(
-            self._observed(),
-            [int(states) for states in n_hidden],
-            groups=int(self.groups),
-            class_variable=self._class_name(),
-            name=self._hidden_name(),
-        )
-
-    def _teach(self, net: Network, table: EncodedTable, what: str = "") -> History:
-        options = self._options(what)
-        with options["watch"]:
-            return net.learn_by_layer(table, together=self.n_epochs, **options)[-1]

@@ -227,10 +227,11 @@ def _restore_class_selection(record: dict[str, Any]) -> ClassSelection:
     kinds: dict[str, type] = {"structure": str, "towards": str, "size": int, "n_hidden": int, "n_parameters": int}
     candidates = []
     for one in value_of(list, record, "candidates", "its selection"):
+        one = {"temperature": 1.0, **one} if isinstance(one, dict) else one  # files of earlier versions have none
         if not isinstance(one, dict) or set(one) != set(ClassCandidate.__dataclass_fields__):
             raise Refused(f"{short_repr(one)} is among what was tried.")
         parts: dict[str, Any] = {name: value_of(kind, one, name, "its selection") for name, kind in kinds.items()}
-        parts |= {name: _float(one[name]) for name in ("strength", "log_loss", "error")}
+        parts |= {name: _float(one[name]) for name in ("strength", "log_loss", "error", "temperature")}
         candidates.append(ClassCandidate(**parts))
     if not candidates:
         raise Refused("its selection is of no candidates.")

@@ -128,7 +128,8 @@ def updated(
         now, then = (replace(one, values=one.values[:end]) for one in (parameters, before))
         tables = updated(replace(spec, leaves=None), now, counts[:end], smoothing, then, which)
         moments = parameters.values[end:]
-        moved = np.where(spec.learnt_moments, spec.leaves.updated(counts[end:], moments), moments)
+        met = None if spec.constraints is None else spec.constraints.moments
+        moved = np.where(spec.learnt_moments, spec.leaves.updated(counts[end:], moments, met), moments)
         return replace(tables, values=np.concatenate([tables.values, moved]))
     cells, totals = _cells_and_totals(spec, np.asarray(counts), smoothing)
     if not totals.max() < np.inf:  # NaN is not less either

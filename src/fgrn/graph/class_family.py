@@ -33,7 +33,7 @@ SUMMED_OUT = 100.0
 
 @dataclass(frozen=True)
 class ClassFamily:
-    """Networks of one structure, in all sizes; see `fgrn.learning.class_search.Family`.
+    """Networks of one structure, in all sizes; see `fgrn.learning.classifier_choice.Family`.
 
     structure   what the structure is called
     build       makes a network of a size for some rows

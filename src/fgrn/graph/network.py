@@ -119,7 +119,7 @@ class Network(WiredModel, Queries):
         ways = tuple(dict.fromkeys(settings.variable_names("parts", parts)))
         for way in ways:
             settings.choice("parts", way, messages.PARTS)
-        runner = engine_for(engine, plan, encoded.rows, device, precision)
+        runner = engine_for(engine, plan, self._row_cost * encoded.rows, device, precision)
         programs = self._programs_for(plan, paused, encoded)
         if schedule == "sweeps" and not plan.is_tree:
             raise FgrnError('This network has loops, where two sweeps are not enough. Use schedule="rounds".')
@@ -263,7 +263,7 @@ class Network(WiredModel, Queries):
             epochs, cycles, tolerance, cycle_tolerance, starts, seed, accelerate, batch_size, step, patience
         )  # fmt: skip
         check_patience(patience, validation)
-        self._check_learning_of_leaves(rule.cycles == 1 and not paused and online is None)
+        self._check_learning_of_leaves(rule.cycles == 1 and not paused)
         if rule.cycles > 1 or paused:
             self._require("cycles or pauses in learning", LearningError)
         if executor is not None or frames.is_source(data):
@@ -339,6 +339,9 @@ class Network(WiredModel, Queries):
         rows = weight if effective_size is None else min(weight, last.get("weight", 0.0) + effective_size)
         smoothing = Smoothing.of(self._spec, last.get("smoothing", 0.0))
         running = without_smoothing(plan.layout, values, running, smoothing, rows)
+        if self.leaves is not None:
+            moments = self.leaves.expected_counts(alone.marginal(self.leaves.variable)[0], self.moments)
+            running = np.concatenate([running, moments])
         return Online(power, effective_size, 1, weight, running)
 
     def learn_by_layer(self, data: frames.Data, *, together: int = 0, **options: Any) -> list[em.History]:

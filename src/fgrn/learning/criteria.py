@@ -14,6 +14,9 @@ from ..tables.outputs import frame_of_records
 HELD_OUT = 5
 """One row in this many is held out, where the number of hidden states is chosen by rows that were not learnt from."""
 
+EQUAL = 0.005
+"""The share of the log-loss by which a classifier has to be better than one that was tried before, of fewer states."""
+
 PATIENCE = 3
 """Sizes without an improvement after which no more are tried."""
 
@@ -203,6 +206,8 @@ class ClassCandidate:
     error: float
     """The standard error of that mean."""
     n_parameters: int
+    temperature: float = 1.0
+    """At which it was judged: what it told of a class was raised to the power 1 / temperature."""
 
 
 @dataclass(frozen=True)
@@ -220,8 +225,11 @@ class ClassSelection:
 
     @property
     def best(self) -> ClassCandidate:
-        """The candidate that was chosen; the first of equal ones."""
-        return min(self.candidates, key=lambda one: one.log_loss)
+        """The candidate that was chosen: the last one that was better than the best before it, by EQUAL."""
+        best = self.candidates[0]
+        for one in self.candidates:
+            best = one if one.log_loss < best.log_loss * (1 - EQUAL) else best
+        return best
 
     def as_dicts(self) -> list[dict[str, object]]:
         """One mapping for each candidate, as a frame or JSON takes them."""

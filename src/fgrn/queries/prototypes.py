@@ -144,10 +144,13 @@ class Prototypes(dict[State, Profile]):
             parts.append("\n".join([f"{visible(str(state))}  ({share:.1%})", *lines, *(f"  {one}" for one in numbers)]))
         return "\n\n".join(parts)
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
+        largest = max(self.shares.values(), default=0.0) or 1.0
         rows = [
             [
-                str(state), f"{share:.1%} {printing.bar(share)}",
+                str(state), f"{share:.1%}", printing.bar(share / largest),
                 "; ".join([
                     *(f"{one.column} = {one.level} ({one.probability:.0%}, {one.lift:.1f} times)"
                       for one in self.typical(state, SHOWN)),
@@ -157,7 +160,7 @@ class Prototypes(dict[State, Profile]):
             for state, share in self.shares.items()
         ]  # fmt: skip
         caption = "Profiles: the most typical values of each state, and how many times as frequent as in general"
-        return printing.html_table(caption, ["state", "share", "typical values"], rows)
+        return printing.html_table(caption, ["state", "share", "", "typical values"], rows)
 
 
 def weighted_mean(profiles: Mapping[Any, Mapping[str, Any]], shares: Mapping[Any, float]) -> Profile:

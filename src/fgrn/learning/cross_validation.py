@@ -1,4 +1,4 @@
-"""Rows that are kept back: which rows of a table a classifier is learnt from, and which it is asked about, in turn."""
+"""Cross-validation of classifiers: which rows of a table they learn from, and which are kept back to judge them."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""The choice of a classifier: structures, hidden states and refined tables, compared by the log-loss of the class.
+"""The choice of a classifier by cross-validation: structure, hidden states and penalty of the least log-loss.
 
-Every candidate is learnt from some of the rows and asked for the class of the others, in turn. Within a structure sizes
-grow as long as that pays; each begins with EM, which makes the rows likely, and goes on with tables that tell the class
-(see `learning.conditional`), the strength of the penalty being lowered as long as that pays.
+Every candidate is learnt from some of the rows and asked for the class of the others, in turn. Within a structure the
+number of hidden states grows as long as that pays. Each number begins with EM, which makes the rows likely, and goes on
+with tables that predict the class (see `learning.conditional`), whose penalty is made weaker, or else stronger, as long
+as that pays. Every candidate is judged at its best temperature (see `learning.calibration`).
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,52 +17,49 @@ import numpy as np
 
 from ..core.progress import ReadingProgress
 from ..tables.encoded import Evidence
-from .class_rows import PartedRows
+from .calibration import Told
+from .choice_budget import Budget
 from .conditional import Conditional, Penalty
-from .criteria import ClassCandidate, ClassSelection
+from .criteria import EQUAL, ClassCandidate, ClassSelection
+from .cross_validation import PartedRows
 
-MOST_WORK = 1.2e10
-"""What choosing may cost unless seconds are given, for MANY_ROWS rows: cells visited, summed over all E-steps, about
-6 s of CPU time. So the choice always ends at the same candidate. Of a few rows a third of it can be had."""
+STRENGTHS = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+"""The strengths of the penalty, the strongest first."""
 
-MANY_ROWS = 10_000
-"""Rows from which on the budget is whole."""
+FIRST_STRENGTH = 3.0
+"""The strength that is tried first, unless the best candidate so far has a weaker one: then the one before that. A
+strong penalty makes hidden states alike, and they stay so."""
 
-STRENGTHS = (100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
-"""Of the penalty: from one of them on they are lowered until one is worse than the one before; and if that did not
-help, raised as long as it does."""
-
-FIRST_STRENGTH = STRENGTHS.index(3.0)
-"""Where that begins, or before the best so far if that is weaker: a strong one makes states alike, which stay so."""
+ALMOST_SURE = 0.01
+"""The log-loss below which the classes are predicted almost surely: no other penalty can be much better."""
 
 ITERATIONS = 30
-"""Of refining tables by one penalty."""
+"""The most steps of the optimiser with one penalty."""
 
 EPOCHS, TOLERANCE = 60, 1e-5
-"""Of learning a candidate: the most epochs, and the gain per row at which it, and refining it, has converged."""
+"""The most epochs in which a candidate is learnt, and the gain per row at which the optimiser has converged."""
 
 USUAL_EPOCHS = 15
-"""Of learning a candidate, to foresee what it costs."""
+"""The epochs that a candidate usually takes, to foresee its cost."""
 
 REFINED_ROWS = 200_000
 """Rows that the tables of the chosen model are refined on, at most."""
 
-FAINTEST = 1e-9
-"""A smaller probability of the class that came true counts as this one."""
-
 TEMPERATURE_STEP, MOST_STEPS = 1.1, 6
-"""The factor by which the temperature is raised or lowered while that helps, and how often."""
+"""The factor by which the temperature of a network with hidden states is raised or lowered while that helps, and how
+often."""
 
 CATCHING_UP = 4
-"""Strengths in which a candidate that is clearly worse has to come up with the other, at the pace of the last one."""
+"""A candidate that is clearly worse is tried with further strengths only if so many gains like the last one would make
+it as good as the best."""
 
 CLEARLY_WORSE = 3.0
-"""A candidate whose log-loss on the first rows is larger than that of another by so many standard errors of the
-difference is not tried on the others."""
+"""The standard errors by which the log-loss of a candidate on the first rows may be larger than that of the best: with
+more it is not tried on the other rows."""
 
 
 class Family(Protocol):
-    """Classifiers of one structure, in all sizes, as they are compared here; M is a model of it."""
+    """Classifiers of one structure with any number of hidden states: what the choice needs to know of them."""
 
     @property
     def structure(self) -> str:
@@ -102,42 +99,6 @@ class Family(Protocol):
         """A copy of a model whose joint distribution is raised to the power 1 / temperature, and sums to one again."""
 
 
-@dataclass
-class Budget:
-    """The budget of a search: seconds, or an amount of work that does not depend on the clock.
-
-    seconds   after which no candidate is begun; None for the limit of work
-    stopped   asked whether to end at once
-    rows      of the table
-    """
-
-    seconds: float | None
-    stopped: Callable[[], bool]
-    rows: float = MANY_ROWS
-    spent: float = 0.0
-    begun: float = field(default_factory=time.monotonic)
-
-    @property
-    def work(self) -> float:
-        """The limit of work."""
-        return MOST_WORK * (1 + 2 * min(self.rows / MANY_ROWS, 1.0)) / 3
-
-    @property
-    def used(self) -> float:
-        """The share of the budget that is spent."""
-        return self.spent / self.work if self.seconds is None else (time.monotonic() - self.begun) / self.seconds
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the budget is spent, or a stop was requested."""
-        return self.stopped() or not self.allows(0.0)
-
-    def allows(self, work: float) -> bool:
-        """Whether so much more work is within the budget; how long it takes is foreseen from the work until now."""
-        foreseen = work / self.spent if self.seconds is not None and self.spent else work / self.work
-        return self.used * (1 + foreseen) <= 1 if self.seconds is not None else self.used + foreseen <= 1
-
-
 @dataclass(frozen=True)
 class Refinement:
     """How the tables of a size are refined for the class: not at all, if `towards` is empty."""
@@ -169,10 +130,10 @@ class _Judged:
     behind: float = 0.0
 
     def ends(self, before: _Judged) -> bool:
-        """Whether no weaker penalty is worth a trial: worse than the one before, or too far behind to catch up."""
+        """Whether no further penalty is worth a trial: no better than the one before, or too far behind to catch up."""
         rows = min(len(self.losses), len(before.losses))
-        gain = np.average(before.losses[:rows] - self.losses[:rows], weights=self.weights[:rows])
-        return bool(gain < self.behind / CATCHING_UP)
+        last, now = (np.average(one.losses[:rows], weights=self.weights[:rows]) for one in (before, self))
+        return bool(last - now < max(self.behind / CATCHING_UP, EQUAL * last))
 
 
 @dataclass
@@ -183,6 +144,7 @@ class ClassSearch:
     families   the structures, in the order in which they are tried
     budget     what this may cost
     told       who is told what is tried
+    strengths  of the penalty that may be tried, the strongest first
     tried      the candidates so far
     unfinished the structures of which the budget did not allow to try all that might be better
     temperature  of the best candidate, see `calibrate`
@@ -192,12 +154,14 @@ class ClassSearch:
     families: Sequence[Family]
     budget: Budget
     told: ReadingProgress
+    strengths: Sequence[float] = STRENGTHS
     tried: list[ClassCandidate] = field(default_factory=list)
     unfinished: set[str] = field(default_factory=set)
     temperature: float = 1.0
     _of_best: list[tuple[_Trial, Any]] = field(default_factory=list)
     _losses: list[np.ndarray] = field(default_factory=list)
     _begun: list[Refinement] = field(default_factory=list)
+    _edges: dict[Refinement, str] = field(default_factory=dict)
 
     @property
     def selection(self) -> ClassSelection:
@@ -215,6 +179,16 @@ class ClassSearch:
     def best_family(self) -> Family:
         """The structure of the best candidate."""
         return next(family for family in self.families if family.structure == self.best.structure)
+
+    @property
+    def edge(self) -> str:
+        """The end of the strengths that were tried at which the best one is, "weakest" or "strongest"; "" if at none.
+
+        There, what lies beyond may be better; elsewhere the next one was tried, and was not.
+        """
+        best = self.best
+        how = Refinement(best.structure, best.size, best.towards, best.strength)
+        return "" if len(self.strengths) == 1 or best.log_loss < ALMOST_SURE else self._edges.get(how, "")
 
     def penalties(self, found: ClassCandidate) -> list[Penalty]:
         """By which a candidate was refined, one after the other; none if it was not."""
@@ -243,32 +217,36 @@ class ClassSearch:
                     continue
                 before, used = self._least(progress.family), self.budget.used
                 tried = self._try_size(progress.family, size, patient)
-                better = self._least(progress.family) < before
+                better = self._least(progress.family) < before * (1 - EQUAL)
                 progress.failed = 0 if better else progress.failed + 1 if tried else 2
                 progress.used += self.budget.used - used
                 if self.budget.stopped():
                     break
 
     def calibrate(self) -> None:
-        """Find the temperature of the best candidate: what is told of a class is raised to the power 1 / temperature.
+        """Find the temperature at which the network of the best candidate is to be asked for the class.
 
-        It is the one of the least log-loss of the rows that were kept back (temperature scaling, Guo et al., 2017),
-        raised or lowered by a factor as long as that helps. Above 1, the candidate was too sure of the class.
+        Every candidate is judged at its best temperature. Of a network in which classes have several hidden states it
+        is the joint distribution that is raised to a power, which is not quite the same: from there, or from 1 if that
+        is better, the temperature is raised or lowered by a factor as long as that helps.
         """
-        family = self.best_family
+        family, best = self.best_family, self.best
+        self.temperature = best.temperature
+        if not family.temper or best.n_hidden == self._of_best[0][0].classes:
+            return
 
         def loss(temperature: float) -> float:
-            found = [trial.asked(family.tempered(model, temperature)) for trial, model in self._of_best]
-            losses, weights = (np.concatenate(part) for part in zip(*found, strict=True))
-            return float(np.average(losses, weights=weights))
+            found = Told.of_all(trial.told(family.tempered(model, temperature)) for trial, model in self._of_best)
+            return float(np.average(found.losses(), weights=found.weights))
 
-        least = self.best.log_loss
-        for factor in (TEMPERATURE_STEP, 1 / TEMPERATURE_STEP) if family.temper else ():
+        start = min((best.temperature, 1.0), key=loss)
+        self.temperature, least = start, loss(start)
+        for factor in (TEMPERATURE_STEP, 1 / TEMPERATURE_STEP):
             for step in range(1, MOST_STEPS + 1):
-                if self.budget.stopped() or (now := loss(factor**step)) >= least:
+                if self.budget.stopped() or (now := loss(start * factor**step)) >= least:
                     break
-                self.temperature, least = factor**step, now
-            if self.temperature != 1.0:
+                self.temperature, least = start * factor**step, now
+            if self.temperature != start:
                 break
 
     def _least(self, family: Family) -> float:
@@ -296,10 +274,24 @@ class ClassSearch:
         start = self._first_strength
         self._judge(trials, Refinement(family.structure, size), always=not patient)
         for towards in (["independence"] if size == 1 else ["independence", "fit"]) * family.refine:
-            begun, steps = self._along(STRENGTHS[start:], trials, towards, cost)
-            if steps == 1:
-                self._along(STRENGTHS[:start][::-1], trials, towards, cost, begun)
+            self._try_strengths(trials, towards, cost, start)
         return True
+
+    def _try_strengths(self, trials: Sequence[_Trial], towards: str, cost: float, start: int) -> None:
+        """Try penalties from one of the strengths on: weaker ones while that pays, or else stronger ones.
+
+        Where it still paid when there were no more of them, or the budget ended, the last one is at the edge.
+        """
+        family, size = trials[0].family, trials[0].size
+        weaker, stronger = self.strengths[start:], self.strengths[:start][::-1]
+        begun, paid, is_over = self._along(weaker, trials, towards, cost)
+        if paid and not is_over:
+            self._edges[Refinement(family.structure, size, towards, weaker[paid - 1])] = "weakest"
+        if paid == 1 and (size == 1 or towards == "fit"):  # else states become alike, as if there were one
+            _, paid, is_over = self._along(stronger, trials, towards, cost, begun)
+            if not is_over:
+                last = Refinement(family.structure, size, towards, [weaker[0], *stronger][paid])
+                self._edges.setdefault(last, "strongest")
 
     def _along(
         self,
@@ -308,10 +300,11 @@ class ClassSearch:
         towards: str,
         cost: float,
         last: _Judged | None = None,
-    ) -> tuple[_Judged | None, int]:
+    ) -> tuple[_Judged | None, int, bool]:
         """Try one strength after the other while each pays beside the `last` one.
 
-        Returns what the first of them came to, and how many paid, the first among them if none came before.
+        Returns what the first of them came to, how many paid, the first among them if none came before, and whether
+        one did not.
         """
         begun, paid = None, 0
         for strength in strengths:
@@ -321,32 +314,37 @@ class ClassSearch:
             found = self._judge(trials, Refinement(trials[0].family.structure, trials[0].size, towards, strength))
             begun = begun or found
             if last is not None and found.ends(last):
-                break
+                return begun, paid, True
             last, paid = found, paid + 1
-        return begun, paid
+        return begun, paid, False
 
     @property
     def _first_strength(self) -> int:
         """Where to begin among the strengths: one before that of the best candidate so far."""
+        first = min(sum(one > FIRST_STRENGTH for one in self.strengths), len(self.strengths) - 1)
         best = self.best.strength if self.tried else 0.0
-        return max(FIRST_STRENGTH, STRENGTHS.index(best) - 1) if best else FIRST_STRENGTH
+        return max(first, self.strengths.index(best) - 1) if best else first
 
     def _judge(self, trials: Sequence[_Trial], how: Refinement, always: bool = False) -> _Judged:
         """Note the log-loss of a candidate, unless it is dropped: clearly worse than another on the first rows."""
         states, parameters = trials[0].states, trials[0].parameters
         self.told(f"candidates tried; now {states} states{', refined' if how.towards else ''}", len(self.tried), 0)
         self._begun.append(how)
-        losses, weights = np.zeros(0), np.zeros(0)
         rival = None if always else self._rival(how)
+        parts: list[Told] = []
         for trial in trials:
-            loss, weight = trial.losses(how)
-            losses, weights = np.concatenate([losses, loss]), np.concatenate([weights, weight])
-            behind = 0.0 if rival is None else _deficit(losses - rival[: len(losses)], weights, self.rows.copies)
+            parts.append(trial.judged(how))
+            told = Told.of_all(parts)
+            temperature = told.temperature if trial.family.temper else 1.0
+            losses, weights = told.losses(temperature), told.weights
+            behind = 0.0 if rival is None else _deficit(losses - rival[: len(losses)], weights)
             if behind:
                 return _Judged(losses, weights, behind)
-        mean, error = mean_and_error(losses, weights, self.rows.copies)
+        mean, error = mean_and_error(losses, weights)
         self.tried.append(
-            ClassCandidate(how.structure, how.size, states, how.towards, how.strength, mean, error, parameters)
+            ClassCandidate(
+                how.structure, how.size, states, how.towards, how.strength, mean, error, parameters, temperature
+            )
         )
         if self.best is self.tried[-1]:
             self._of_best = [(trial, trial.tried) for trial in trials]
@@ -363,17 +361,17 @@ class ClassSearch:
         return self._losses[min(some, key=lambda place: self.tried[place].log_loss)] if some else None
 
 
-def mean_and_error(values: np.ndarray, weights: np.ndarray, copies: float = 1.0) -> tuple[float, float]:
-    """The weighted mean of the values of rows, and its standard error, with so many rows for a weight of 1."""
+def mean_and_error(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """The weighted mean of the values of rows, and its standard error; a row has the weight 1, or so many copies."""
     mean = float(np.average(values, weights=weights))
-    others = max(copies * weights.sum() - 1, 1.0)
+    others = max(weights.sum() - 1, 1.0)
     return mean, float(np.sqrt(np.average((values - mean) ** 2, weights=weights) / others))
 
 
-def _deficit(differences: np.ndarray, weights: np.ndarray, copies: float) -> float:
+def _deficit(differences: np.ndarray, weights: np.ndarray) -> float:
     """By how much losses are larger in the mean; 0 if that may be by chance."""
-    mean, error = mean_and_error(differences, weights, copies)
-    return mean if copies * weights.sum() > 20 and mean > CLEARLY_WORSE * error > 0 else 0.0
+    mean, error = mean_and_error(differences, weights)
+    return mean if weights.sum() > 20 and mean > CLEARLY_WORSE * error > 0 else 0.0
 
 
 class _Trial:
@@ -396,8 +394,8 @@ class _Trial:
     def _task(self) -> Conditional:
         return self.family.conditional(self._taught, self._rows)
 
-    def losses(self, how: Refinement) -> tuple[np.ndarray, np.ndarray]:
-        """The log-loss of each row that was kept back, and its weight; the model is `tried` from now on."""
+    def judged(self, how: Refinement) -> Told:
+        """What a candidate tells of the rows that were kept back; its model is `tried` from now on."""
         model, budget = self._taught, self._search.budget
         if how.towards:
             penalty = Penalty(how.strength, how.towards, self.family.ordered)
@@ -407,15 +405,15 @@ class _Trial:
             self._z[how.towards] = z
             model = self.family.with_tables(model, self._task.values(z))
         self.tried = model
-        return self.asked(model)
+        return self.told(model)
 
-    def asked(self, model: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The log-loss of each row that was kept back by a model, and its weight."""
-        target = self._search.rows.target
+    def told(self, model: Any) -> Told:
+        """What a model tells of the class of the rows that were kept back."""
+        target, copies = self._search.rows.target, self._search.rows.copies
         classes = self._asked.codes[:, self._asked.columns.index(target)]
-        found = self.family.chances(model, self._asked.without(target))
-        chances = np.nan_to_num(found[np.arange(len(classes)), classes])
-        return -np.log(np.maximum(chances, FAINTEST)), self._asked.row_weights
+        chances = self.family.chances(model, self._asked.without(target))
+        self.classes = chances.shape[1]
+        return Told.of(chances, classes, copies * self._asked.row_weights)
 
 
 def refined(

@@ -1,0 +1,45 @@
+"""How many threads BLAS uses: one where it has short vectors, or is called by several threads."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from threading import Lock
+from typing import Any
+
+
+class OneBlasThread:
+    """A context in which BLAS uses one thread: short vectors, or many threads that each multiply matrices.
+
+    There the threads of BLAS only wait for each other, and keep processors busy. The limit holds for the whole process:
+    it is lifted when the last of several users, in threads of their own, leaves.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._users = 0
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                libraries = _blas_libraries("scipy.optimize" in sys.modules)
+                self._limit = libraries.limit(limits=1, user_api="blas")
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._limit.restore_original_limits()
+
+
+ONE_BLAS_THREAD = OneBlasThread()
+
+
+@cache
+def _blas_libraries(with_scipy: bool) -> Any:
+    """Find the BLAS of NumPy, and that of SciPy if it has been imported by now."""
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    return ThreadpoolController()
