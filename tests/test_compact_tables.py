@@ -264,3 +264,12 @@ def test_a_first_state_called_yes_is_not_taken_for_absent() -> None:
 def test_what_is_no_function_of_the_parents_is_told(states: Any) -> None:
     with pytest.raises(fgrn.TableError, match="DeterministicTable"):
         fgrn.BayesianNetwork({"a": 2, "b": 2}, [("a", "b")], {"b": fgrn.DeterministicTable(states)})
+
+
+def test_a_loopy_network_leaves_few_parameters_as_they_are() -> None:
+    net = BayesianNetwork({"a": 2, "b": 2, "c": 2}, {"c": ["a", "b"]}, {"c": NoisyOr({"a": 0.7, "b": 0.4})})
+    network = net.to_network("loopy")
+    rows = {"a": [0, 1, 1], "b": [1, 0, 1], "c": [0, 1, 0]}
+    network.learn(rows, epochs=2)
+    np.testing.assert_allclose(network.table("c"), net.table("c"))
+    assert network.prior("a")[1] == pytest.approx(2 / 3)

@@ -583,6 +583,23 @@ def test_covariates_of_profiles_in_one_step_and_two(covariance: str) -> None:
     assert one.n_parameters == 2 + 2 + {"diagonal": 8, "tied": 6}[covariance]
 
 
+def test_analyses_of_numbers_alone_also_of_a_class_of_one_row() -> None:
+    x = np.random.default_rng(0).normal(size=30)
+    with pytest.warns(fgrn.FgrnWarning, match="at its limit"):
+        model = fgrn.LatentClassModel(2, continuous=["x"], random_state=0).fit({"x": x})
+    assert np.isfinite(model.distal_outcome(x**2, steps=1).means).all()
+    with pytest.raises(fgrn.FgrnError, match="separates"):
+        model.membership_regression({"z": x}, steps=1)
+    wide = np.concatenate([x, x + 5])
+    plain = fgrn.LatentClassModel(2, continuous=["x"], random_state=0).fit({"x": wide})
+    found = plain.membership_regression({"z": np.random.default_rng(1).normal(size=60)}, steps=1)
+    assert np.isfinite(found.errors).all()
+    assert found.n_parameters == 2 + 4
+    for made in (model, plain):
+        told = [str(made.report()), str(made.bootstrap(n_bootstrap=3, n_init=1)), str(made.vuong_lrt())]
+        assert "nan" not in " ".join(told)
+
+
 # Sequences
 
 

@@ -771,3 +771,23 @@ def test_the_evidence_of_the_competition(shared_data: Path) -> None:
         states = read_document(path.with_name(path.name.removesuffix(".evid").removesuffix(".uai") + ".uai")).states
         assert all(0 <= value < len(states[name]) for name, value in found.items())
     assert read_evidence(shared_data / "uai" / "Promedus_24.uai.evid") == {"x63": 1, "x25": 1, "x66": 1, "x44": 1}
+
+
+@pytest.mark.parametrize(
+    ("cut", "line", "told"),
+    [
+        ("discrete [2", 3, r"ends within 'type discrete \[2', which begins in line 3, before the ';'"),
+        ("variable b { type", 4, "ends within the word 'type'"),
+        ("probability ( b |", 6, "ends within '\\( b |', which begins in line 6, before the '\\)'"),
+        ("(x) 0.2,", 7, "ends within '\\(x\\) 0.2,', which begins in line 7, before the ';'"),
+        ("proba", 5, "ends within the word 'proba'"),
+    ],
+)
+def test_a_bif_file_that_is_cut_says_where_and_what_is_missing(cut: str, line: int, told: str) -> None:
+    text = (
+        "network n {}\nvariable a {\n  type discrete [2] { x, y }; }\nvariable b { type discrete [2] { u, v }; }\n"
+        "probability ( a ) { table 0.5, 0.5; }\nprobability ( b | a ) {\n  (x) 0.2, 0.8;\n  (y) 0.3, 0.7; }\n"
+    )
+    with pytest.raises(NetworkFileError, match=told) as caught:
+        bif.parse(text[: text.index(cut) + len(cut)], "cut.bif")
+    assert caught.value.line == line

@@ -352,3 +352,34 @@ def test_standard_errors_are_those_of_repeated_samples() -> None:
     sure = BayesianNetwork({"a": 2, "b": 2}, [("a", "b")], {"a": [[1.0, 0.0]], "b": [[1.0, 0.0], [0.0, 1.0]]})
     with pytest.raises(EvidenceError, match="none of 10 samples"):
         sure.sampled_posterior({"b": 1}, "a", samples=10)
+
+
+def test_standard_errors_hold_where_the_evidence_is_improbable() -> None:
+    off: list[float] = []
+    for seed in range(12):
+        draw = np.random.default_rng(seed)
+        names = [f"v{number}" for number in range(20)]
+        arcs = {name: [names[k] for k in draw.choice(at, 2, False)] for at, name in enumerate(names) if at > 1}
+        tables = {name: draw.dirichlet(np.full(3, 0.4), 3 ** len(arcs.get(name, ()))) for name in names}
+        net = BayesianNetwork(dict.fromkeys(names, 3), arcs, tables)
+        known: dict[str, int] = {}
+        for name in names[-6:]:  # each the least probable, given those before
+            share = net.posterior(known or None, name)[0]
+            known[name] = int(np.where(share > 1e-3, share, 2).argmin())
+        assert net.propagate(known).log_likelihood[0] < np.log(1e-2)
+        found = net.sampled_posterior(known, "v3", samples=4000, seed=seed)
+        assert found.method == "importance sampling"
+        assert found.effective_size[0] > 100
+        exact = net.posterior(known, "v3")[0]
+        some = (exact > 0.02) & (exact < 0.98)
+        off += ((found.probabilities[0] - exact) / found.standard_errors[0])[some].tolist()
+    assert len(off) > 20
+    assert np.mean(np.abs(off) < 2) > 0.85
+    assert np.sqrt(np.mean(np.square(off))) < 1.5
+
+
+def test_messages_say_how_they_were_found() -> None:
+    net = structure("a>b a>c b>d c>d")
+    assert net.propagate({"d": 1}).method == "exact"
+    assert net.propagate({"d": 1}, method="loopy").method == "loopy"
+    assert structure("a>b").propagate({"b": 1}, method="loopy").method == "exact"

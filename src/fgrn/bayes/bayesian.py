@@ -40,6 +40,7 @@ from ..tables.encoded import EncodedTable
 from .causal import Interventions
 from .compact_kinds import compact_of_record
 from .compact_tables import CompactTable, TableFamily
+from .credible import UncertainQueries
 from .document import Document
 from .factored import FactoredModel, checked_variables, variables_of
 from .importance import SampledQueries
@@ -61,7 +62,9 @@ OPTIONS = (
 """What `learn` hands on to `Network.learn`."""
 
 
-class BayesianNetwork(FactoredModel, Interventions, InformationQueries, SensitivityQueries, SampledQueries):
+class BayesianNetwork(
+    FactoredModel, Interventions, InformationQueries, SensitivityQueries, SampledQueries, UncertainQueries
+):
     """A discrete Bayesian network: variables, the parents of each, and its table given them.
 
     Args:
@@ -324,7 +327,9 @@ class BayesianNetwork(FactoredModel, Interventions, InformationQueries, Sensitiv
         check_patience(patience, validation)
         elsewhere = table_elsewhere(self, data, weights, executor)
         table = encode(self, self._checked(data), weights) if elsewhere is None else elsewhere
-        kept_back = None
+        kept_back, spec = None, self._spec
+        if only is not None:
+            spec = spec.restricted(settings.variable_names("only", only, own=self.variable))
         if not options.get("online") and self._is_complete(table):
             table, kept_back = split_off(table, validation, seed, self._encoded)
         if not options.get("online") and self._is_complete(table) and (not kept_back or self._is_complete(kept_back)):
@@ -334,11 +339,6 @@ class BayesianNetwork(FactoredModel, Interventions, InformationQueries, Sensitiv
                 epochs, cycles, tolerance, options.get("cycle_tolerance", 1e-10), starts, seed,
                 options.get("accelerate", False), options.get("batch_size"), options.get("step"), patience,
             )  # fmt: skip
-            spec = (
-                self._spec
-                if only is None
-                else self._spec.restricted(settings.variable_names("only", only, own=self.variable))
-            )
             cells = self._cells()
             structure = self.names, self.labels, cells
             training = Training(self, structure, spec, table, rule, smoothing, holes, watch)
@@ -349,6 +349,7 @@ class BayesianNetwork(FactoredModel, Interventions, InformationQueries, Sensitiv
                 learnt = training.run(estep, self._parameters, journal, None, held_out, **told)
             self._parameters, history, record = learnt
             self._trained += (record,)
+            self._keep_counts(history.row_counts, spec, smoothing)
             return history
         network = self._tree_network()
         history = network.learn(
@@ -357,6 +358,7 @@ class BayesianNetwork(FactoredModel, Interventions, InformationQueries, Sensitiv
         )  # fmt: skip
         self._parameters = network._parameters
         self._trained += network._trained[-1:]
+        self._keep_counts(history.row_counts, spec, smoothing)
         return history
 
     def _encoded(self, data: Any) -> EncodedTable:

@@ -49,6 +49,8 @@ class Interventions(DirectedGraph):
         }
         changed = BayesianNetwork(whole.variables, parents, tables, name=whole.name, properties=whole.properties)
         changed.memory_limit = whole.memory_limit
+        counts = {name: whole._row_totals(name) for name in self.names if name not in codes}
+        changed._restore_counts({name: some for name, some in counts.items() if some is not None})
         return changed
 
     def _network(self) -> BayesianNetwork:

@@ -171,6 +171,10 @@ class CliqueSweep:
         found: np.ndarray = reduce(self._beliefs[number], axis=self.order.step(number).axes_but((name,)))
         return found
 
+    def joint_of(self, number: int, names: Sequence[str]) -> np.ndarray:
+        """The joint distribution of some variables of a clique after `outwards`, with an axis for rows first."""
+        return summed_to(self._beliefs[number], self.order.step(number).names, names)
+
     def traced(self, rows: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """The states that are likeliest together, by variable, and the logarithm of their product.
 

@@ -97,13 +97,13 @@ class PrunedModel:
         """Make cliques, one of which holds the variables `together`; an error if they need too much memory."""
         scopes = [unknown_of(part.scope, known) for part in parts]
         scopes.append(unknown_of(together, known))
-        left = dict.fromkeys([name for scope in scopes for name in scope])
+        left = {name for scope in scopes for name in scope}
         if left:
-            chosen = {name: variables[name] for name in left}
+            chosen = {name: variable for name, variable in variables.items() if name in left}
             tree = tree_of(chosen, [scope for scope in scopes if scope], memory, quick=True)
         else:
             tree = JunctionTree({}, ((),), ())
-        return cls(variables, known, weighted & left.keys(), tuple(parts), tree, apart)
+        return cls(variables, known, weighted & left, tuple(parts), tree, apart)
 
     def joint(
         self, index: Mapping[str, int], tables: Mapping[str, np.ndarray], evidence: Evidence, target: Sequence[str]
@@ -168,6 +168,21 @@ class PrunedModel:
             total = np.add.reduceat(out, begins[:-1], axis=1)
             out /= np.repeat(np.where(total > 0, total, 1), sizes, axis=1)
         return out, logs
+
+    def families(self, index: Mapping[str, int], tables: Mapping[str, np.ndarray], row: Evidence) -> list[np.ndarray]:
+        """The joint distribution of the variables of each table, given one row that is possible."""
+        root = self.tree.largest
+        ((_, sweep),) = self._sweeps(index, tables, row, self.tree.total, root)
+        sweep.inwards(keep=True)
+        sweep.outwards()
+        codes = self._codes(index, row)
+        found = []
+        for part, place in zip(self.parts, self._layout(root).places, strict=True):
+            out = np.zeros([self.variables[name].cardinality for name in part.scope])
+            cell = tuple(int(codes[name][0]) if name in codes else slice(None) for name in part.scope)
+            out[cell] = sweep.joint_of(place.clique, unknown_of(part.scope, self.known))[0]
+            found.append(out)
+        return found
 
     def likeliest(
         self, index: Mapping[str, int], tables: Mapping[str, np.ndarray], evidence: Evidence

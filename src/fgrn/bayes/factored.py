@@ -214,7 +214,8 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
 
         Args:
             method: "exact", a junction tree, whose two sweeps are exact; or "loopy", the model as it is: on loops
-                messages go round until they converge, and beliefs are approximations.
+                messages go round until they converge, and beliefs are approximations. There a table given by few
+                parameters, such as a `NoisyOr`, is frozen: to learn these, learn the model itself.
         """
         settings.choice("method", method, METHODS)
         parts = [replace(part, table=self._start(part)) if part.conditional else part for part in self._parts]

@@ -1,27 +1,46 @@
 """Posteriors by importance sampling, for networks that are too wide for exact inference: with standard errors.
 
-Likelihood weighting (Fung and Chang, 1990; Shachter and Peot, 1990): variables are drawn along the arcs, known ones are
-set to their states, and a sample counts as much as its known states are probable given their parents.
+Variables are drawn along the arcs, and a sample counts as much as its probability with the evidence is larger than the
+probability of drawing it. Most samples are drawn from tables that already know of the evidence below: each is
+multiplied by the messages that loopy belief propagation brings back from there (Yuan and Druzdzel, 2003). The others
+come from the tables as they are, with known variables set to their states (likelihood weighting; Fung and Chang, 1990;
+Shachter and Peot, 1990), so that no sample can count too much where these messages are wrong. All are weighted by the
+mixture of both (Veach and Guibas, 1995). Only tables that the answer depends on are drawn from.
 """
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..core import settings
-from ..core.exceptions import ImpossibleEvidence, Remedy
+from ..core.exceptions import ConvergenceWarning, FgrnWarning, ImpossibleEvidence, Remedy, warn
 from ..core.settings import Name
 from ..flow.evidence import encode
 from ..queries.sampling import draw_states
 from ..tables import frames
+from .elimination import hard_and_soft
 
 if TYPE_CHECKING:
     from ..tables.encoded import Evidence
     from .bayesian import BayesianNetwork
 
 SAMPLES = 10_000
+
+FROM_MESSAGES = 0.8
+"""The share of samples that are drawn from tables multiplied by messages."""
+
+UNCHANGED = 0.1
+"""The share of the table as it is in one multiplied by messages: no state is much less likely than it may be."""
+
+ROUNDS = 30
+"""Rounds of loopy belief propagation at most: the messages need not have converged to be of use."""
+
+FEW_SAMPLES = 30
+"""With an effective size below this standard errors are not to be trusted."""
 
 
 class SampledPosterior(NamedTuple):
@@ -37,6 +56,11 @@ class SampledPosterior(NamedTuple):
     standard_errors: np.ndarray
     effective_size: np.ndarray
 
+    @property
+    def method(self) -> str:
+        """How it was found."""
+        return "importance sampling"
+
 
 class SampledQueries:
     """Questions that a Bayesian network answers by drawing samples."""
@@ -46,8 +70,8 @@ class SampledQueries:
     ) -> SampledPosterior:
         """Return the posterior of a variable in each row by importance sampling, with standard errors.
 
-        For networks whose cliques do not fit into memory. Evidence of small probability needs many samples: look at
-        the effective size.
+        For networks whose cliques do not fit into memory. Look at the effective size: a warning tells where it is so
+        small that the errors are not to be trusted.
 
         Args:
             evidence: see `propagate`.
@@ -56,53 +80,113 @@ class SampledQueries:
             seed: of the draws.
         """
         network: BayesianNetwork = self  # type: ignore[assignment]  # it is a part of that class
-        settings.whole("samples", samples, 2)
-        settings.whole("seed", seed, 0)
-        target = network.variable(name)
-        network._checked(evidence)
-        rows = encode(network, evidence)
-        found = [
-            _weighted_draws(network, rows, row, target.name, samples, np.random.default_rng([seed, row]))
-            for row in range(rows.rows)
-        ]
-        states = np.arange(target.cardinality)
-        shares, errors = np.empty((2, rows.rows, len(states)))
-        sizes = np.empty(rows.rows)
-        for row, (codes, weights) in enumerate(found):
-            total = weights.sum()
-            if not total > 0:
-                raise ImpossibleEvidence(
-                    f"none of {samples:,} samples goes with this evidence, which is impossible, or nearly so.",
-                    rows=[row],
-                    remedies=(Remedy("draw more", samples=...), "give less evidence"),
-                )
-            seen = codes[:, None] == states
-            shares[row] = (weights[:, None] * seen).sum(axis=0) / total
-            errors[row] = np.sqrt((weights[:, None] ** 2 * (seen - shares[row]) ** 2).sum(axis=0)) / total
-            sizes[row] = total**2 / (weights**2).sum()
-        return SampledPosterior(shares, errors, sizes)
+        target = network.variable(name).name
+        return sampled_posteriors(network, evidence, [target], samples, seed)[target]
 
 
-def _weighted_draws(
-    network: BayesianNetwork, evidence: Evidence, row: int, target: str, samples: int, random: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """The states of a variable in samples given a row of evidence, and the weight of each; the largest is one."""
-    one = evidence.take(slice(row, row + 1))
-    codes: dict[str, np.ndarray] = {}
-    logs = np.zeros(samples)
+def sampled_posteriors(
+    network: BayesianNetwork, evidence: frames.Data, names: Sequence[str], samples: int, seed: int
+) -> dict[str, SampledPosterior]:
+    """The posteriors of some variables, from the same samples; see `SampledQueries.sampled_posterior`."""
+    settings.whole("samples", samples, 2)
+    settings.whole("seed", seed, 0)
+    network._checked(evidence)
+    rows = encode(network, evidence)
+    messages = _messages_of_evidence(network, rows)
+    sizes = {name: network.variable(name).cardinality for name in names}
+    shares, errors = ({name: np.empty((rows.rows, size)) for name, size in sizes.items()} for _ in range(2))
+    effective = np.empty(rows.rows)
+    for row in range(rows.rows):
+        back = {name: some[row] for name, some in messages.items()}
+        one, random = rows.take(slice(row, row + 1)), np.random.default_rng([seed, row])
+        codes, weights = _weighted_samples(network, one, names, back, samples, random)
+        total = weights.sum()
+        if not total > 0:
+            raise ImpossibleEvidence(
+                f"none of {samples:,} samples goes with this evidence, which is impossible, or nearly so.",
+                rows=[row],
+                remedies=(Remedy("draw more", samples=...), "give less evidence"),
+            )
+        effective[row] = total**2 / (weights**2).sum()
+        for name, size in sizes.items():
+            seen = codes[name][:, None] == np.arange(size)
+            share = shares[name][row] = (weights[:, None] * seen).sum(axis=0) / total
+            errors[name][row] = np.sqrt((weights[:, None] ** 2 * (seen - share) ** 2).sum(axis=0)) / total
+    if effective.min(initial=np.inf) < min(FEW_SAMPLES, samples / 2):
+        warn(
+            f"The samples are worth no more than {effective.min():.1f} of equal weight, so that standard errors are "
+            "not to be trusted: the evidence is improbable.",
+            FgrnWarning,
+            remedies=(Remedy("draw more", samples=...), "give less evidence"),
+        )
+    return {name: SampledPosterior(shares[name], errors[name], effective) for name in names}
+
+
+def _messages_of_evidence(network: BayesianNetwork, rows: Evidence) -> dict[str, np.ndarray]:
+    """For each variable, (rows, states): how well its states go with the evidence below, by loopy propagation.
+
+    None for a network without evidence, or whose evidence loopy propagation takes for impossible.
+    """
+    if all(not known and not weighted for _, known, weighted in hard_and_soft(rows, network.names)):
+        return {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        seen = network.to_network("loopy").propagate(
+            rows, keep=network.names, parts=["backward", "likelihood"], rounds=ROUNDS, impossible="mark"
+        )
+    if seen.impossible.any():
+        return {}
+    return {name: seen.backward(name) for name in network.names}
+
+
+def _weighted_samples(
+    network: BayesianNetwork,
+    one: Evidence,
+    names: Sequence[str],
+    messages: Mapping[str, np.ndarray],
+    samples: int,
+    random: np.random.Generator,
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """The states of some variables in samples given a row of evidence, and the weight of each; the largest is one."""
+    ((_, known, weighted),) = hard_and_soft(one, network.names)
+    parts, _ = network._graph.near_and_apart(names, known, weighted)
+    wanted = {part.name for part in parts}
+    codes = {name: np.full(samples, one.codes[0, one.slot[network.index[name]]], dtype=np.int64) for name in known}
+    first = round(FROM_MESSAGES * samples) if messages else 0
+    logs, plain, changed = np.zeros((3, samples))
     with np.errstate(divide="ignore"):
         for name in network._order:
-            variable = network.variable(name)
+            if name not in wanted:
+                continue
             line = np.zeros(samples, dtype=np.int64)
             for parent in network.parents(name):
                 line = line * network.variable(parent).cardinality + codes[parent]
             table = network.table(name)
-            weights = one.weights(network.index[name], variable.cardinality)[0]
-            scaled = table * weights
-            total = scaled.sum(axis=1)
-            logs += np.log(total)[line]  # the probability of the evidence on the variable, given its parents
-            kept = scaled / np.where(total > 0, total, 1)[:, None]
-            kept[total == 0] = table[total == 0]
-            codes[name] = draw_states(kept, line, random)
-    largest = logs.max()
-    return codes[target], np.exp(logs - largest) if np.isfinite(largest) else np.zeros(samples)
+            if name in known:
+                logs += np.log(table[line, codes[name]])
+                continue
+            scaled = table * one.weights(network.index[name], table.shape[1])[0]
+            likely = _rows_summing_to_one(scaled, table)
+            other = likely
+            if first:
+                better = _rows_summing_to_one(table * messages[name], likely)
+                other = (1 - UNCHANGED) * better + UNCHANGED * likely
+            drawn = [draw_states(other, line[:first], random), draw_states(likely, line[first:], random)]
+            states = codes[name] = np.concatenate(drawn)
+            logs += np.log(scaled[line, states])
+            plain += np.log(likely[line, states])
+            changed += np.log(other[line, states])
+    share = first / samples
+    mixture = plain if not first else np.logaddexp(np.log(share) + changed, np.log1p(-share) + plain)
+    possible = np.isfinite(logs)
+    if not possible.any():
+        return codes, np.zeros(samples)
+    logs[possible] -= mixture[possible]
+    return codes, np.exp(logs - logs[possible].max())
+
+
+def _rows_summing_to_one(table: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
+    """A table with rows divided by their sums; rows of zeros are taken from another."""
+    total = table.sum(axis=1, keepdims=True)
+    found: np.ndarray = np.where(total > 0, table / np.where(total > 0, total, 1), otherwise)
+    return found

@@ -169,15 +169,16 @@ def _directed(variables: Mapping[str, Variable], parts: Sequence[ScopedTable]) -
     for part in parts:
         output = variables[part.scope[-1]]
         parents = [copies[parent, output.name] for parent in part.scope[:-1]]
+        learn = part.learn and part.form is None  # a SISO would learn each cell, not the few parameters of a form
         if not parents:
             prior = None if part.table is None else part.table[0]
-            yield Source(output, prior, part.learn)
+            yield Source(output, prior, learn)
             continue
         source = parents[0]
         if len(parents) > 1:
             source = Variable(fresh(" x ".join(part.scope[:-1])), prod(parent.cardinality for parent in parents))
             yield Diverter(parents, [source])
-        yield SISO(source, output, part.table, part.learn, tie=part.tie, support=part.support)
+        yield SISO(source, output, part.table, learn, tie=part.tie, support=part.support)
 
 
 def _undirected(variables: Mapping[str, Variable], parts: Sequence[ScopedTable]) -> Iterator[Block]:

@@ -118,6 +118,79 @@ class Answer:
             return
         self._tell(seen, method, common.aligned(["variable", "state", "probability", ""], lines, left=2, bars=True))
 
+    def sampled(self, names: Sequence[str], seed: int) -> None:
+        """Show posteriors by importance sampling, with standard errors."""
+        from ..bayes.importance import SAMPLES, sampled_posteriors
+
+        model: Any = self.model
+        found = sampled_posteriors(model, self._evidence, names, SAMPLES, seed)
+        worth = found[names[0]].effective_size
+        numbers = {
+            name: {"probability": one.probabilities, "error": one.standard_errors} for name, one in found.items()
+        }
+        about = [{"method": "importance sampling", "samples": SAMPLES, "effective_size": float(one)} for one in worth]
+        head = f"approximation: {SAMPLES:,} samples, worth {worth[0]:,.0f} of equal weight"
+        self._numbers_shown(numbers, about, head)
+
+    def intervals(self, names: Sequence[str], level: float) -> None:
+        """Show posteriors with credible intervals."""
+        model: Any = self.model
+        found = {name: model.credible_interval(self._evidence, name, level=level) for name in names}
+        numbers = {
+            name: {"probability": one.probabilities, "lower": one.lower, "upper": one.upper}
+            for name, one in found.items()
+        }
+        about = [{"method": "exact", "level": level}] * len(found[names[0]].probabilities)
+        self._numbers_shown(numbers, about, f"credible intervals of probability {level:g}, by the delta method")
+
+    def _numbers_shown(
+        self, numbers: Mapping[str, Mapping[str, np.ndarray]], about: Sequence[Mapping[str, Any]], head: str
+    ) -> None:
+        """Show some numbers for each state of variables, (rows, states) each: the first is the probability."""
+        columns = list(next(iter(numbers.values())))
+        labels = {name: list(self.model.variable(name).labels) for name in numbers}
+        if self.as_json:
+            rows = [
+                {
+                    **told,
+                    "posterior": {
+                        name: {
+                            str(label): {what: float(of[row, at]) for what, of in some.items()}
+                            for at, label in enumerate(labels[name])
+                        }
+                        for name, some in numbers.items()
+                    },
+                }
+                for row, told in enumerate(about)
+            ]
+            common.as_json(rows[0] if self.rows is None else rows)
+        elif self.rows is not None:
+            self._write(
+                {
+                    f"{'P' if what == 'probability' else what}({name} = {label})": of[:, at]
+                    for name, some in numbers.items()
+                    for at, label in enumerate(labels[name])
+                    for what, of in some.items()
+                }
+            )
+        else:
+            cells = [
+                (name, str(label), [float(of[0, at]) for of in some.values()])
+                for name, some in numbers.items()
+                for at, label in enumerate(labels[name])
+            ]
+            if self.output:
+                whole = [(name, label, *values) for name, label, values in cells]
+                self._write(dict(zip(("variable", "state", *columns), zip(*whole, strict=True), strict=True)))
+                return
+            lines: list[list[str]] = []
+            before = ""
+            for name, label, values in cells:
+                title = "" if name == before else f"{name} (given)" if name in self.known else name
+                lines.append([title, label, *map(shown, values)])
+                before = name
+            say(f"{head}\n\n" + common.aligned(["variable", "state", *columns], lines, left=2))
+
     def most_probable(self, names: Sequence[str]) -> None:
         """Show the most probable joint assignment of all variables."""
         possible, evidence = self._answerable()

@@ -302,9 +302,12 @@ def _summary_lines(found: Mapping[str, Any]) -> Iterator[str]:
 @click.option("--picture", metavar="FILE", help="With --sensitivity: draw it, too (.svg, .png, .pdf).")
 @click.option("--joint", metavar="A,B", help="The joint distribution of some variables.")
 @click.option("--sample", "samples", type=click.IntRange(1), metavar="N", help="Draw rows, N for each row of evidence.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of --sample.")
-@click.option("--method", type=click.Choice(["exact", "loopy"]), default="exact", show_default=True,
-              help="loopy approximates, for networks that are too wide.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of --sample and --method sampling.")
+@click.option("--method", type=click.Choice(["exact", "loopy", "sampling"]), default="exact", show_default=True,
+              help="loopy and sampling approximate, for networks that are too wide; the second has standard "
+                   "errors.")  # fmt: skip
+@click.option("--interval", type=click.FloatRange(0, 1, min_open=True, max_open=True), metavar="LEVEL",
+              help="Credible intervals of this probability, from the counts that a model file keeps.")  # fmt: skip
 @click.option(
     "-o", "--output", metavar="FILE", help="Write a table: CSV, TSV or Parquet by its name; - is standard output."
 )
@@ -315,8 +318,8 @@ def _summary_lines(found: Mapping[str, Any]) -> Iterator[str]:
 def query(
     network: str, given: tuple[str, ...], evidence: str | None, targets: tuple[str, ...], most_probable: bool,
     map_of: str | None, set_to: tuple[str, ...], voi: str | None, costs: tuple[str, ...], sensitivity: str | None,
-    spread: float | None, picture: str | None, joint: str | None, samples: int | None, seed: int,
-    method: str, output: str | None, from_: str | None,
+    spread: float | None, picture: str | None, joint: str | None, samples: int | None, seed: int, method: str,
+    interval: float | None, output: str | None, from_: str | None,
     rescale: bool, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Ask a network: the posterior distribution of its variables, and the probability of the evidence.
@@ -336,12 +339,13 @@ def query(
             ("--sensitivity", sensitivity),
             ("--joint", joint),
             ("--sample", samples),
+            ("--interval", interval),
         )
         if on
     ]
     if len(asked) > 1:
         raise click.UsageError(f"{' and '.join(asked)} are two questions. Ask one at a time.")
-    if asked and method == "loopy":
+    if asked and method != "exact":
         raise click.UsageError(f"{asked[0]} needs --method exact.")
     if costs and not voi:
         raise click.UsageError("--cost goes with --voi.")
@@ -352,8 +356,12 @@ def query(
         common.check_table(output, as_json)
         common.check_other(output, {"NETWORK": network, "--evidence": evidence})
     model = model_of(network, from_, rescale)
-    if set_to or voi or sensitivity:
-        directed = _directed_model(model, "--do" if set_to else asked[0])
+    if set_to or voi or sensitivity or interval or method == "sampling":
+        told = [
+            ("--do", set_to), ("--voi", voi), ("--sensitivity", sensitivity), ("--interval", interval),
+            ("--method sampling", True),
+        ]  # fmt: skip
+        directed = _directed_model(model, next(option for option, on in told if on))
         model = _intervened(directed, set_to) if set_to else directed
     names = list(targets) or list(model.names)
     for name in names:
@@ -379,6 +387,10 @@ def query(
         answer.joint(_names(model, joint))
     elif samples:
         answer.sample(samples, seed, names)
+    elif interval:
+        answer.intervals(names, interval)
+    elif method == "sampling":
+        answer.sampled(names, seed)
     else:
         answer.posterior(names, method)
 

@@ -4,6 +4,7 @@ The document has the `variables`, and under `model` its `kind` ("bayesian", "mar
 `properties`, and the `tables` in order. A table has a `scope`, the names of its variables, and a `tensor`; in a
 Bayesian network also `learn`, `tie`, whether it waits for a random initialisation (`undrawn`), and the given tensors
 `start` and `support`; instead of these two a table given by few parameters has them as `compact`, with its `kind`.
+A table that was learnt has a tensor `counts`, the total Dirichlet count of each of its rows.
 An influence diagram is its Bayesian network with `decisions` in the order of time, each with a `name` and what it
 `knows`, and `utilities`, each with a `name`, a `scope` and a `tensor`.
 """
@@ -32,6 +33,8 @@ from .container import Container, Refused, short_repr, value_of
 from .dynamic_file import dynamic_record, restore_dynamic
 from .records import NEWER, check_distributions, list_of_records, read_variables, refusing_invalid_models, states_of
 
+COUNTS = "the counts of a table"
+
 
 def encode_factored(model: FactoredModel, head: Mapping[str, object]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return the document and the tensors of a Bayesian or Markov network."""
@@ -47,6 +50,10 @@ def encode_factored(model: FactoredModel, head: Mapping[str, object]) -> tuple[d
             record |= {} if part.learn else {"learn": False}
             record |= {} if part.tie is None else {"tie": part.tie}
             record |= {"undrawn": True} if table in model._parameters.undrawn_tables else {}
+            counts = model._row_totals(part.name)
+            if counts is not None:
+                record["counts"] = f"counts/{number}"
+                tensors[record["counts"]] = counts.reshape(-1, 1)
             compact = model._compact.get(part.name)
             if compact is not None:
                 record["compact"] = compact.record(model._family(part.name))
@@ -116,7 +123,9 @@ def decode_factored(container: Container) -> FactoredModel | InfluenceDiagram | 
             if key == "tensor" or (key in one and directed):
                 what = f"the {'table' if key == 'tensor' else key} of number {number}"
                 container.want(value_of(str, one, key, what), what, dtype, flat)
-    arrays = container.tensors(_check_values if kind == "influence" else _CHECKS[kind])
+        if directed and "counts" in one:
+            container.want(value_of(str, one, "counts", f"table {number}"), COUNTS, "F64", (flat[0], 1))
+    arrays = container.tensors(_check_values if directed else _check_factor_values)
     named = (value_of(str, record, "name", "its model"), _checked_properties(record))
     with refusing_invalid_models():
         model = _build_bayesian if directed else _build_markov
@@ -187,6 +196,7 @@ def _build_bayesian(
         if "undrawn" in one and value_of(bool, one, "undrawn", "a table"):
             undrawn.add(number)
     model._parameters = Parameters(values, frozenset(undrawn))
+    model._restore_counts({child: arrays[one["counts"]] for child, one in rows if "counts" in one})
     return model
 
 
@@ -234,8 +244,11 @@ def _checked_properties(record: dict[str, Any]) -> dict[str, dict[str, str]]:
 
 
 def _check_values(rows: np.ndarray, first: int, what: str) -> None:
-    """Raise `Refused` unless tables are distributions, and utilities finite."""
-    if what != "a utility":
+    """Raise `Refused` unless tables are distributions, utilities finite, and counts finite and not negative."""
+    if what == COUNTS:
+        if not (np.isfinite(rows) & (rows >= 0)).all():
+            raise Refused(f"{what} are not finite, or negative.")
+    elif what != "a utility":
         check_distributions(rows, first, what)
     elif not np.isfinite(rows).all():
         raise Refused(f"{what} has a value that is not finite.")
@@ -247,7 +260,3 @@ def _check_factor_values(rows: np.ndarray, first: int, what: str) -> None:
         bad = ~(np.isfinite(rows) & (rows >= 0))
     if bad.any():
         raise Refused(f"{what} holds {rows.reshape(-1)[int(bad.argmax())]}, which is no factor.")
-
-
-_CHECKS = {"bayesian": check_distributions, "dynamic": check_distributions, "markov": _check_factor_values}
-"""What is checked of the numbers of each kind of model."""

@@ -27,7 +27,7 @@ from .esteps import EStep, ESteps, Explained
 from .history import History, training_record
 from .minibatch import one_pass
 from .mstep import Smoothing, named_lines, uncounted, unmoved, updated
-from .parameters import Parameters, Specification, random_start
+from .parameters import Parameters, Specification, kept_by_engine, random_start
 from .rule import Rule
 
 __all__ = ["EStep", "ESteps", "Explained", "History", "Keeper", "Outcome", "Rule", "Start", "Watcher", "learn",
@@ -59,6 +59,7 @@ class Start:
     running       the decayed counts of mini-batch EM
     validations   the mean log-likelihood of rows kept back after each epoch, if there are any, and
     best          the values of the parameters after the epoch at which that was largest
+    row_counts    the expected count of each row of the tables, in the last epoch
     """
 
     parameters: Parameters
@@ -73,6 +74,7 @@ class Start:
     running: np.ndarray | None = None
     validations: tuple[float, ...] = ()
     best: np.ndarray | None = None
+    row_counts: np.ndarray | None = None
 
     @property
     def epochs(self) -> int:
@@ -181,6 +183,7 @@ def outcome(starts: Sequence[Start], best: int, finals: Sequence[float | None], 
     return kept.result.handed_over().normalised(layout), History(
         np.array(kept.likelihoods), np.array(kept.objectives), kept.weight, kept.converged, best,
         np.array(finals, dtype=np.float64), named_lines(layout, kept.uncounted), validation=np.array(kept.validations),
+        row_counts=np.zeros(0) if kept.row_counts is None else kept.row_counts,
     )  # fmt: skip
 
 
@@ -236,6 +239,8 @@ def _epochs(
         )
         if start.has_ended(rule):
             start = _ended(spec, start, counts.values, smoothing, before, (begun, resumed))
+            if not kept_by_engine(counts.values) and spec.layout.size:
+                start = replace(start, row_counts=np.add.reduceat(counts.values[: spec.layout.size], spec.layout.lines))
         yield start
 
 

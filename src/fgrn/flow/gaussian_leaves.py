@@ -158,11 +158,10 @@ class GaussianLeaves:
         return Moments(centres + scales * means, scales**2 * np.exp(logs))
 
     def parameters_of(self, moments: Moments) -> np.ndarray:
-        """The parameters with these means and variances, in the units of the table."""
+        """The parameters with these means and variances, in the units of the table; no variance is below its limit."""
         centres, scales = self._units
-        return np.concatenate(
-            [((moments.means - centres) / scales).ravel(), np.log(moments.variances / scales**2).ravel()]
-        )
+        logs = np.log(np.maximum(moments.variances / scales**2, LEAST_VARIANCE))
+        return np.concatenate([((moments.means - centres) / scales).ravel(), logs.ravel()])
 
     def at_limit(self, moments: Moments) -> np.ndarray:
         """(states, columns): which variances are at their limit."""

@@ -31,6 +31,8 @@ class History:
     validation      (epochs,): the mean log-likelihood of a row kept back, of the parameters after each epoch; the best
                     of them were kept. Empty without such rows
     execution       how it was run, in words: engine, kernel, rows, threads
+    row_counts      the expected count of each row of all tables in the last epoch, in the order of the parameters;
+                    empty where it was not kept
     """
 
     log_likelihood: np.ndarray
@@ -42,9 +44,10 @@ class History:
     not_estimated: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     execution: str = ""
     validation: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    row_counts: np.ndarray = field(default_factory=lambda: np.zeros(0), repr=False)
 
     def __post_init__(self) -> None:
-        for name in ("log_likelihood", "objective", "starts", "validation"):
+        for name in ("log_likelihood", "objective", "starts", "validation", "row_counts"):
             object.__setattr__(self, name, frozen(getattr(self, name), np.float64))
 
     @property

@@ -72,6 +72,13 @@ class Messages:
             raise unknown_name("kept part", "likelihood", self._parts)
         return self._likelihood
 
+    @property
+    def method(self) -> str:
+        """How they were found: "exact", or "loopy" for an approximation by rounds on loops; see `converged`."""
+        if self.rounds is None or (getattr(self.plan, "is_tree", False) and bool(self.converged.all())):
+            return "exact"
+        return "loopy"
+
     def forward(self, name: Name) -> np.ndarray:
         """Return the forward message f, from the variable's driver, without the evidence on the variable itself."""
         return self._part(name, "forward")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -127,6 +127,13 @@ class WiredModel:
         if self.leaves is None:
             raise FgrnError("This network has no continuous columns, and so no means and variances.")
         return self.leaves.estimates(self._parameters.values[self._spec.layout.size :])
+
+    def _with_moments(self, running: np.ndarray, marginal: Callable[[str], np.ndarray]) -> np.ndarray:
+        """Expected counts per row with those of continuous columns behind them, if there are any."""
+        if self.leaves is None:
+            return running
+        shares = marginal(self.leaves.variable)[0]
+        return np.concatenate([running, self.leaves.expected_counts(shares, self.moments)])
 
     def _start_from_moments(self, moments: Moments) -> None:
         """Let the continuous columns have these means and variances, as a start of learning."""

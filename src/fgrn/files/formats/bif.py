@@ -64,6 +64,7 @@ _ANY_ROW = re.compile(r'(?s)\((.*)\)([^()"]*);')
 _BARE = re.compile(r'(?!.*//)(?!.*/\*)[^\s,;{}()\[\]|"]+')
 _BARE_PROPERTY = re.compile(r"(?!.*//)(?!.*/\*)[A-Za-z_][A-Za-z0-9_]* = [^;{}\"]+")
 _STATEMENT = re.compile(r"\(|(?:type|table|default|property)\b")
+_WORDS = ("network", "variable", "probability", "type", "table", "default", "property")
 _EXPECTED_IN_WORDS = {
     "_NETWORK": "'network'",
     "_VARIABLE": "'variable'",
@@ -171,8 +172,19 @@ def _syntax_error(text: str, error: UnexpectedInput, builder: Builder) -> Except
         at_end, expected = False, error.allowed or ()
     if not at_end:
         line, where = error.line, error.pos_in_stream or 0
+    begun = text[where : where + 40].split("\n")[0].rstrip()
+    missing = ")" if "SCOPE" in expected else ";"
+    is_word_begun = any(word.startswith(text[where:].rstrip()) for word in _WORDS)
+    if not at_end and is_word_begun:
+        return builder.error(line, f"the file ends within the word {short_repr(begun)}. Is it complete?")
+    if not at_end and _STATEMENT.match(text, where) and missing not in text[where:]:
+        last = text.rstrip().count("\n") + 1
+        what = (
+            f"the file ends within {short_repr(begun)}, which begins in line {line}, before the '{missing}' at its end"
+        )
+        return builder.error(last, f"{what}. Is it complete?")
     words = " or ".join(sorted(_EXPECTED_IN_WORDS.get(one, one) for one in expected)) or "something else"
-    found = f"found {short_repr(text[where : where + 40].split(chr(10))[0])}" if not at_end else "the file ends"
+    found = f"found {short_repr(begun)}" if not at_end else "the file ends"
     hint = " Is it complete?" if at_end else ""
     if _STATEMENT.match(text, where) and "RBRACE" in expected:  # the statement begins correctly, so its end is wrong
         hint = " A statement ends with ';', and has its braces and quotation marks in pairs."
