@@ -426,6 +426,22 @@ def few_rows_and_many_cells() -> tuple[dict[str, np.ndarray], np.ndarray]:
     return table, y
 
 
+def test_a_temperature_of_wide_trees_leaves_numbers_behind() -> None:
+    """Each column of one class is uniform, and known in the other: sums of powers differ by a factor of 500^120."""
+    data = {f"c{number}": Coded(np.arange(8, dtype=np.int32)) for number in range(120)}
+    observed = {**{name: list(range(500)) for name in data}, "y": [0, 1]}
+    rows = encoded({**data, "y": Coded(np.arange(8, dtype=np.int32) % 2)})
+    net = class_hidden_tree(observed, "y", 1, rows)
+    values = net._parameters.values.copy()
+    for name in data:
+        table = net._spec.layout.table(values, net._spec.layout.table_number(name))
+        table[...] = [np.full(500, 1 / 500), np.eye(500)[0]]
+    family = HiddenTreeFamily("tree", FAMILY.build, "y", "S", 0.5, "reference")
+    tempered = family.tempered(family.with_tables(net, values), 1e9)._parameters.values
+    lines = net._spec.layout.lines
+    assert np.add.reduceat(tempered, lines) == pytest.approx(np.ones(len(lines)))
+
+
 def test_a_classifier_that_is_too_sure_gets_a_higher_temperature() -> None:
     """The only penalty allowed is too weak to change that."""
     table, y = few_rows_and_many_cells()

@@ -113,7 +113,7 @@ def class_hidden_tree(
 
 @dataclass(frozen=True)
 class HiddenTreeFamily(ClassFamily):
-    """Hidden trees for each class, in all sizes; `smoothing` is that of columns, or None for the default."""
+    """Hidden trees for each class, in all sizes; for `smoothing` see `smoothing_of_class_tree`."""
 
     def smoothing_of(self, model: Network) -> Any:
         """See `ClassFamily`."""
@@ -126,22 +126,31 @@ class HiddenTreeFamily(ClassFamily):
         return states, model.free_parameters, CALL + rows.rows * visited + CELL * model._plan().layout.size
 
     def tempered(self, model: Network, temperature: float) -> Network:
-        """See `Family`. The sums of powers of the tables below are taken up the tree, one hidden variable at a time."""
-        layout, values = model._spec.layout, model._parameters.values ** (1 / temperature)
-        sums = {name: np.ones(model.variable(name).cardinality) for name in (self.hidden, *_below_root(model))}
+        """See `Family`. The sums of powers of the tables below are taken up the tree, one hidden variable at a time.
+
+        They are kept as logarithms: those of two classes may differ by more than a number can be large.
+        """
+        layout, values = model._spec.layout, model._parameters.values.copy()
+        with np.errstate(divide="ignore"):
+            powers = np.log(values) / temperature
+        sums = {name: np.zeros(model.variable(name).cardinality) for name in (self.hidden, *_below_root(model))}
         copies = copied_variables(model)
         for block in _upwards(model, self.hidden):
-            table = layout.table(values, layout.table_number(block.output.name))
-            table *= sums.get(block.output.name, 1.0)
-            total = table.sum(axis=1)
-            table /= total[:, None]
-            above = sums[copies.get(block.input.name, block.input.name)]
-            above *= total
-            above /= above.max()
-        prior = layout.prior(values, layout.prior_number(self.hidden))
-        prior *= sums[self.hidden]
-        prior /= prior.sum()
+            number, name = layout.table_number(block.output.name), copies.get(block.input.name, block.input.name)
+            table, total = _normalised(layout.table(powers, number) + sums.get(block.output.name, 0.0))
+            layout.table(values, number)[...] = table
+            sums[name] += total
+        number = layout.prior_number(self.hidden)
+        layout.prior(values, number)[...], _ = _normalised(layout.prior(powers, number) + sums[self.hidden])
         return self.with_tables(model, values)
+
+
+def _normalised(logarithms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return each row of numbers, given by their logarithms, divided by its sum; and the logarithms of the sums."""
+    largest = logarithms.max(axis=-1, keepdims=True)
+    cells = np.exp(logarithms - largest)
+    total = cells.sum(axis=-1, keepdims=True)
+    return cells / total, (largest + np.log(total))[..., 0]
 
 
 def smoothing_of_class_tree(network: Network, columns: float | Mapping[str, float]) -> dict[str, Any]:
