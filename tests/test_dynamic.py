@@ -213,8 +213,8 @@ def test_what_is_no_dynamic_network_is_said() -> None:
         DynamicBayesianNetwork({"a": 2}, links={"a": ["a"]}, tables={"a": [[1, 0]]})
     with pytest.raises(FgrnError, match="2 initial tables"):
         DynamicBayesianNetwork({"a": 2}, links={"a": ["a", ("a", 2)]}, initial={"a": [[1, 0]]})
-    with pytest.raises(WiringError, match=r"unrolled\(length\)"):
-        DynamicBayesianNetwork({f"v{n}": 4 for n in range(6)}, links={f"v{n}": [f"v{n}"] for n in range(6)})
+    with pytest.raises(WiringError, match=r"GiB.*unrolled\(length\)"):
+        DynamicBayesianNetwork({f"v{n}": 4 for n in range(12)}, links={f"v{n}": [f"v{n}"] for n in range(12)})
     net = DynamicBayesianNetwork({"a": 2}, links={"a": ["a"]}, tables={"a": [[1, 0], [0, 1]]})
     with pytest.raises(ImpossibleEvidence) as caught:
         net.smooth({"a": [0, 0, 1]})
@@ -266,6 +266,33 @@ def test_wrong_arguments_are_told_in_words(options: dict[str, Any]) -> None:
         DynamicBayesianNetwork({"s": 2, "o": 2}, [("s", "o")], **{"links": {"s": ["s"]}, **options})
 
 
+def test_learning_goes_on_from_a_checkpoint_and_reads_files(tmp_path: Path) -> None:
+    net = network("coupled")
+    rows = sequences(net)
+    whole, part, resumed, read = (net.copy() for _ in range(4))
+    whole.learn(rows, epochs=4)
+    part.learn(rows, epochs=2, checkpoint=tmp_path / "run.ckpt", every=1)
+    resumed.learn(rows, epochs=4, checkpoint=tmp_path / "run.ckpt", resume=True)
+    pd.DataFrame(rows).to_csv(tmp_path / "rows.csv", index=False)
+    read.learn(tmp_path / "rows.csv", epochs=4)
+    assert resumed == whole == read
+
+
+def test_what_is_handed_on_may_have_many_joint_states() -> None:
+    draw = np.random.default_rng(0)
+    stays = {name: draw.dirichlet(np.ones(8), 8) for name in "ab"}
+    net = DynamicBayesianNetwork(
+        {"a": 8, "b": 8, "y": 2},
+        {"y": ["a", "b"]},
+        {"a": ["a"], "b": ["b"]},
+        {**stays, "y": draw.dirichlet([1, 1], (8, 8))},
+    )
+    seen = net.smooth({"y": [0, 1]})
+    wanted = net.unrolled(2).propagate({"y[0]": [0], "y[1]": [1]})
+    for name in "ab":
+        np.testing.assert_allclose(seen.marginal(name)[1], wanted.marginal(f"{name}[1]")[0], atol=1e-12)
+
+
 # Two slices, and the commands
 
 
@@ -282,16 +309,14 @@ def test_two_slices_in_a_file_are_the_same_network(kind: str, tmp_path: Path) ->
     np.testing.assert_allclose(theirs.log_likelihood, ours.log_likelihood, atol=1e-12)
     for name in net.names:
         np.testing.assert_allclose(theirs.marginal(name), ours.marginal(name), atol=1e-12)
-    dynamic = pytest.importorskip("pyagrum.lib.dynamicBN")
     agrum = pytest.importorskip("pyagrum")
-    peer = agrum.loadBN(str(path))
-    assert dynamic.is2TBN(peer)[0]
-    question = agrum.LazyPropagation(dynamic.unroll2TBN(peer, LENGTH))
+    question = agrum.LazyPropagation(agrum.loadBN(str(path)))
     question.makeInference()
-    seen = net.unrolled(LENGTH).propagate(None)
+    seen = net.predict(None, 2)
     for name in net.names:
-        found = question.posterior(f"{name}{LENGTH - 1}").toarray()
-        np.testing.assert_allclose(found, seen.marginal(f"{name}[{LENGTH - 1}]")[0], atol=1e-7)  # it stores 32 bits
+        for step, end in enumerate("0t"):
+            found = question.posterior(name + end).toarray()
+            np.testing.assert_allclose(found, seen.marginal(name)[step], atol=1e-7)  # it stores 32 bits
 
 
 def test_two_slices_whose_first_tables_differ_are_told_apart() -> None:

@@ -18,6 +18,8 @@ from ..core.variable import Variable
 from ..flow import em
 from ..flow.evidence import encode
 from ..graph.chain import sequence_begins
+from ..learning import checkpoints
+from ..learning.encoding import table_of_source
 from ..learning.execution import engine_for
 from ..learning.learn import Training, estep_over
 from ..queries.questions import MostProbable
@@ -394,11 +396,16 @@ class DynamicBayesianNetwork:
         watch: em.Watcher | None = None,
         engine: str = "auto",
         threads: int | None = None,
+        checkpoint: checkpoints.Place = None,
+        every: int = checkpoints.EVERY,
+        resume: bool = False,
     ) -> em.History:
         """Learn the tables by maximum likelihood (EM) from sequences; values may be missing, and variables hidden.
 
-        The options are those of `Network.learn`. All rows of a sequence have one weight.
+        The options are those of `Network.learn`. All rows of a sequence have one weight. The data may be a path, a
+        glob, batches of rows or a `Stream`, too, and is read into memory then.
         """
+        data = table_of_source(data) if frames.is_source(data) else data
         rule = em.Rule(epochs, 1, tolerance, 1e-10, starts, seed, accelerate, None, None, None)
         smooth = settings.by_name(smoothing, self.variable) if isinstance(smoothing, Mapping) else smoothing
         rows = self._encoded(data, weights)
@@ -409,15 +416,18 @@ class DynamicBayesianNetwork:
             spec = spec.restricted(settings.variable_names("only", only, own=self.variable))
         model = self._step.copy()
         plan = model._tree_network()._plan()
-        runner = engine_for(engine, plan, table.rows * epochs)
 
         def along(evidence: Evidence) -> em.EStep:
             return SliceEStep(SliceRows(self._structure, model, evidence), runner, threads)
 
         structure = (self.names, sorted(self._structure.links.items()))
         training = Training(self, structure, spec, table, rule, smooth, "expect", watch)
-        estep = estep_over(along, None, table, "of all")
-        learnt = training.run(estep, self._step._parameters, None, {"engine": runner.name, "merge": False})
+        with checkpoints.stage_journal(checkpoint, every, resume) as journal:
+            engine, _ = checkpoints.as_begun(journal, table, engine, False)
+            runner = engine_for(engine, plan, table.rows * epochs)
+            estep = estep_over(along, None, table, "of all")
+            run = {"engine": runner.name, "merge": False}
+            learnt = training.run(estep, self._step._parameters, journal, run)
         self._step._parameters, history, record = learnt
         self._step._trained += (record,)
         return history

@@ -17,11 +17,12 @@ from ..graph.blocks import Factor
 from ..graph.network import Network
 from ..tables.encoded import SOFT, Evidence
 from .bayesian import BayesianNetwork
+from .realisation import MEMORY_SHARE, machine_memory
 from .slice_scan import SliceSteps
 from .slices import SliceStructure
 
-MOST_CELLS = 2**27
-"""Cells of the steps of all distinct rows: 1 GiB."""
+BYTES_PER_CELL = 64
+"""Bytes for each pair of joint states before and after a slice in each distinct row: its step, and copies."""
 
 
 def refuse_impossible_slices(impossible: np.ndarray) -> None:
@@ -49,8 +50,8 @@ class SliceRows:
         return first, which.ravel()
 
     def _pair_network(self) -> tuple[Network, str]:
-        """The network with past and next in one clique, and the name of the edge that carries both."""
-        network = self.model._tree_network(self.structure.names)
+        """The network with past and what is handed on in one clique, and the name of the edge that carries both."""
+        network = self.model._tree_network((self.structure.names[0], *self.structure.now))
         joint = self.model._joint_name()
         name = next(one.variable.name for one in network.blocks if isinstance(one, Factor) and one.name == joint)
         return network, name
@@ -60,20 +61,25 @@ class SliceRows:
 
     def _kinds(self) -> tuple[Evidence, np.ndarray]:
         first, which = self._distinct
-        if len(first) * self._shape()[0] * self._shape()[1] > MOST_CELLS:
+        needed = BYTES_PER_CELL * float(len(first)) * self._shape()[0] * self._shape()[1]
+        limit = MEMORY_SHARE * machine_memory()
+        if needed > limit:
             raise WiringError(
                 f"The steps of {len(first):,} distinct rows with {self._shape()[0]:,} joint states of earlier slices "
-                "do not fit in memory.",
+                f"take about {needed / 2**30:,.2f} GiB, and the limit is {limit / 2**30:,.2f} GiB.",
                 remedies=("give fewer sequences at a time", "link fewer variables"),
             )
         return self.evidence.take(first), which
 
-    def _steps(self, steps: np.ndarray, logs: np.ndarray, which: np.ndarray) -> SliceSteps:
-        states = self._shape()
+    def _steps(self, steps: np.ndarray, logs: np.ndarray, which: np.ndarray, nothing: float) -> SliceSteps:
+        states, places = self._shape(), self.structure.next_places
+        whole = steps.reshape(len(steps), states[0], steps.shape[1] // states[0])
+        found = whole[:, :, np.maximum(places, 0)]
+        found[:, :, places < 0] = nothing  # states that no slice hands on
         return SliceSteps(
             self.evidence.begins,
             which,
-            steps.reshape(len(steps), *states),
+            found,
             logs + np.log(states[0]),  # the past has a uniform prior in the step network
             self.structure.handed_on,
             states[0] - 1,
@@ -85,7 +91,7 @@ class SliceRows:
         network, name = self._pair_network()
         found = network.propagate(rows, keep=[name], parts=["marginal", "likelihood"], impossible="mark")
         logs = found.log_likelihood
-        return self._steps(np.array(found.marginal(name)), np.where(np.isneginf(logs), 0.0, logs), which)
+        return self._steps(np.array(found.marginal(name)), np.where(np.isneginf(logs), 0.0, logs), which, 0.0)
 
     def largest_steps(self) -> SliceSteps:
         """The logarithm of the largest P(next, all others, what is seen | past) of each row."""
@@ -96,7 +102,7 @@ class SliceRows:
         except ImpossibleEvidence as error:
             refuse_impossible_slices(np.flatnonzero(np.isin(which, list(error.rows))))
             raise
-        return self._steps(found, np.zeros(len(found)), which)
+        return self._steps(found, np.zeros(len(found)), which, -np.inf)
 
     def with_messages(self) -> tuple[Evidence, np.ndarray, np.ndarray]:
         """The rows with a distribution on past and next, and views to write these distributions to."""

@@ -23,9 +23,13 @@ from ..core.exceptions import TableError, WiringError, counted, shortened, unkno
 from ..core.variable import Variable
 from .bayesian import BayesianNetwork
 from .compact_tables import CompactTable
+from .realisation import MEMORY_SHARE, machine_memory
 
-MOST_PAST_STATES = 1024
-"""Joint states of what a slice has from earlier ones: each step of a sequence takes the square of that."""
+MOST_LAG = 1024
+"""The largest lag of a link."""
+
+BYTES_PER_STEP_CELL = 256
+"""Bytes for each pair of joint states before and after a slice, as measured: tables, cliques, messages of some rows."""
 
 
 class Copy(NamedTuple):
@@ -66,8 +70,8 @@ def checked_links(known: Mapping[str, Variable], links: Any) -> dict[str, tuple[
                 raise unknown_name("variable", name, known)
         for copy in copies:
             settings.whole("lag", copy.lag, 1, WiringError)
-            if copy.lag > MOST_PAST_STATES:
-                raise WiringError(f"A lag is at most {MOST_PAST_STATES:,}. Got {copy.lag:,}.", value=copy.lag)
+            if copy.lag > MOST_LAG:
+                raise WiringError(f"A lag is at most {MOST_LAG:,}. Got {copy.lag:,}.", value=copy.lag)
         if len(set(copies)) < len(copies):
             raise WiringError(f"A link to {child!r} is there twice.", remedies="leave out one of them")
     return {child: tuple(copies) for child, copies in found.items()}
@@ -112,10 +116,13 @@ class SliceStructure:
             prod(size - 1 for copy, size in zip(self.copies, sizes, strict=True) if copy.lag <= time)
             for time in range(self.order + 1)
         )
-        if total > MOST_PAST_STATES:
+        needed, limit = BYTES_PER_STEP_CELL * float(total) ** 2, MEMORY_SHARE * machine_memory()
+        if needed > limit:
             raise WiringError(
                 f"A slice has {total:,} joint states from earlier ones "
-                f"({shortened((copy.called for copy in self.copies), 5)}); at most {MOST_PAST_STATES:,} are scanned.",
+                f"({shortened((copy.called for copy in self.copies), 5)}), each of which may lead to any other; that "
+                f"takes about {needed / 2**30:,.2f} GiB, and the limit is {limit / 2**30:,.2f} GiB, half of the memory "
+                "of the machine.",
                 remedies=("link fewer variables", "ask the network of some slices: unrolled(length)"),
             )
         for time in range(self.order, -1, -1):
@@ -130,6 +137,22 @@ class SliceStructure:
     def handed_on(self) -> np.ndarray:
         """For each state of the next, the state of the past that it is one slice later."""
         return np.arange(len(self.past) - 1 if self.is_plain else len(self.past))
+
+    @cached_property
+    def now(self) -> tuple[str, ...]:
+        """The variables of the step network that the next is made of, one for each copy."""
+        return tuple(copy.name if copy.lag == 1 else Copy(copy.name, copy.lag - 1).called for copy in self.copies)
+
+    @cached_property
+    def next_places(self) -> np.ndarray:
+        """The joint state of `now` that each state of the next is, as a number with the first variable slowest."""
+        if self.is_plain:
+            return self.handed_on
+        there = np.array([self.variables[copy.name].cardinality + (copy.lag > 1) for copy in self.copies])
+        found = np.full(len(self.past), -1)
+        fine = (self.past < there).all(axis=1)
+        found[fine] = np.ravel_multi_index(tuple(self.past[fine].T), tuple(there))
+        return found
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a table in the step network: parents, copies, and the variable itself."""
@@ -238,8 +261,7 @@ class SliceStructure:
             parents[one] = (*above, *(copy.called for copy in self.links.get(one, ())))
         if self.copies and not self.is_plain:
             variables[handed] = len(self.past)
-            now = [copy.name if copy.lag == 1 else Copy(copy.name, copy.lag - 1).called for copy in self.copies]
-            parents[handed] = tuple(now)
+            parents[handed] = self.now
             whole[handed] = self._handed_table()
             fixed.append(handed)
         supports = {one: mask for one in self.variables if (mask := self.support(one)) is not None}
