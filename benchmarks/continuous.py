@@ -1,8 +1,8 @@
-"""Continuous columns beside StepMix, scikit-learn and hmmlearn: the same likelihood, and CPU time of an epoch.
+"""Continuous columns beside StepMix: the same likelihood, and the CPU time of a fit.
 
-    python -m benchmarks.continuous [mixtures | sequences | coverage ...] [--record]
+    python -m benchmarks.continuous [mixtures | coverage ...] [--record]
 
-StepMix and hmmlearn are needed for the parts that compare with them.
+StepMix is needed for the first. `benchmarks.sequences` compares hidden Markov models with hmmlearn.
 """
 
 from __future__ import annotations
@@ -19,9 +19,6 @@ import numpy as np
 import pandas as pd
 
 import fgrn
-
-SEQUENCES = [(200_000, 194, 3), (20_000, 20, 3), (20_000, 20, 8), (20_000, 20, 20), (2_000, 10, 3)]
-"""Rows, sequences and states."""
 
 RECORD = Path(__file__).with_name("continuous.json")
 """What was measured, by part."""
@@ -85,61 +82,6 @@ def _numbers_alone() -> list[dict[str, Any]]:
     return found
 
 
-def _sequences(kind: str, rows: int, count: int, states: int) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(0)
-    cuts = np.sort(rng.choice(np.arange(1, rows), count - 1, replace=False))
-    hidden = np.cumsum(rng.random(rows) < 0.1) % states
-    numbers = rng.normal(size=(rows, 2)) + hidden[:, None] * [1.0, 2.0]
-    codes = ((hidden + rng.integers(0, 2, rows)) % 4)[:, None]
-    return (numbers if kind == "numbers" else codes), np.diff(np.concatenate([[0], cuts, [rows]]))
-
-
-def sequences() -> list[dict[str, Any]]:
-    """An epoch of Baum and Welch, and decoding, beside hmmlearn."""
-    from hmmlearn.hmm import CategoricalHMM, GaussianHMM
-
-    found = []
-    for kind in ("codes", "numbers"):
-        for rows, count, states in SEQUENCES:
-            values, lengths = _sequences(kind, rows, count, states)
-            peer = (GaussianHMM if kind == "numbers" else CategoricalHMM)(states, init_params="", tol=-np.inf)
-            peer.startprob_, peer.transmat_ = np.full(states, 1 / states), 0.8 * np.eye(states) + 0.2 / states
-            if kind == "numbers":
-                peer.means_, peer.covars_ = np.arange(states)[:, None] * [1.0, 2.0] + 0.3, np.ones((states, 2))
-            else:
-                peer.emissionprob_ = np.random.default_rng(1).dirichlet(np.full(4, 5.0), states)
-            table = {f"x{k}": values[:, k] for k in range(values.shape[1])}
-            names = list(table) if kind == "numbers" else None
-            settings: dict[str, Any] = {"continuous": names, "engine": "cpu", "tol": 0, "n_init": 1, "random_state": 0}
-            model = fgrn.HiddenMarkovModel(states, n_epochs=2, **settings)
-            ids = np.repeat(np.arange(count), lengths)
-            model.fit(table, sequence=ids)
-            given = model._ordered(table, ids, None)[0]
-
-            def ours(epochs: int, net: Any = model.network_, rows: Any = given) -> Any:
-                return lambda: net.copy().learn(rows, epochs=epochs, engine="cpu")
-
-            def theirs(epochs: int, peer: Any = peer, values: Any = values, lengths: Any = lengths) -> Any:
-                peer.n_iter = peer.monitor_.n_iter = epochs
-                return lambda: peer.fit(values, lengths)
-
-            epoch = [(spent(one(12)) - spent(one(2))) / 10 for one in (ours, theirs)]
-            decoding = [
-                spent(lambda net=model.network_, rows=given: net.decode(rows, engine="cpu")),
-                spent(lambda peer=peer, values=values, lengths=lengths: peer.predict(values, lengths)),
-            ]
-            print(
-                f"{kind:7} {rows:7,} rows, {count:3} sequences, {states:2} states: epoch {epoch[0]:6.1f} ms, hmmlearn "
-                f"{epoch[1]:6.1f} ms; decoding {decoding[0]:6.1f} ms, hmmlearn {decoding[1]:6.1f} ms"
-            )
-            found.append({
-                "columns": kind, "rows": rows, "sequences": count, "states": states, "epoch_ms": round(epoch[0], 2),
-                "hmmlearn_epoch_ms": round(epoch[1], 2), "decoding_ms": round(decoding[0], 2),
-                "hmmlearn_decoding_ms": round(decoding[1], 2),
-            })  # fmt: skip
-    return found
-
-
 def coverage(replications: int = 1000) -> dict[str, float]:
     """How often 95 % intervals hold the truth, in tables of 600 rows with 15 % missing."""
     rng, held, count = np.random.default_rng(3), dict.fromkeys(("mean", "variance", "size", "probability"), 0), 0
@@ -169,7 +111,7 @@ def coverage(replications: int = 1000) -> dict[str, float]:
 
 def main() -> None:
     """Measure some parts, and record it."""
-    parts: dict[str, Callable[[], Any]] = {"mixtures": mixtures, "sequences": sequences, "coverage": coverage}
+    parts: dict[str, Callable[[], Any]] = {"mixtures": mixtures, "coverage": coverage}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", choices=[*parts, []], help="all of them unless named")
     parser.add_argument("--record", action="store_true", help=f"write what was measured to {RECORD.name}")

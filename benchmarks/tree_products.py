@@ -25,7 +25,7 @@ RECORD = Path(__file__).with_name("tree_products.json")
 """What was measured, by the states of hidden variables."""
 
 STATES = {"64": 64, "128": 128}
-ROWS, COLUMNS, LARGE = 20_000, 64, 2_048
+ROWS, COLUMNS, LARGE = 8_192, 64, 2_048
 """Rows and columns of the table, and the side of the large matrices."""
 
 ROWS_AT_ONCE = (256, 1024, 4096)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable
-from fgrn.engines import installed_engines
+from fgrn.engines import installed_engines, scans
 from fgrn.graph.chain import Chain
 
 ENGINES = installed_engines()
@@ -411,3 +411,38 @@ def test_decoding_is_the_same_in_all_engines() -> None:
     alone = {**table, "sequence": list(range(rows))}
     own = chain.propagate({**alone}, keep=["S"]).marginal("S").argmax(axis=1)
     assert (chain.decode(alone, engine="cpu") == own).all()
+
+
+@given(seed=st.integers(0, 2**32 - 1), states=st.integers(1, 4), rows=st.integers(1, 30))
+def test_steps_of_a_scan_may_be_taken_in_any_order(seed: int, states: int, rows: int) -> None:
+    rng = np.random.default_rng(seed)
+    table, local = (rng.random(shape) * (rng.random(shape) < 0.8) for shape in ((states, states), (rows, states)))
+    begins = rng.random(rows) < 0.2
+    begins[0] = True
+    given_ = [scans.logarithm(one) for one in (rng.dirichlet(np.ones(states)), table, local)]
+    for total in (scans.log_sum, np.max):
+        found = {}
+        for cells in (0, 2**40):  # sequences side by side, and by halves
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(scans, "STEP_CELLS", cells)
+                found[cells] = scans.along_rows(*given_, begins, total)
+        np.testing.assert_allclose(found[0], found[2**40], atol=1e-12)
+
+
+@engines
+def test_rows_of_one_kind_have_one_message_also_with_evidence_on_the_hidden_variable(engine: str) -> None:
+    chain = fgrn.hmm({"Y": 3, "Z": 2}, hidden=2, tables={"Y": [[0.9, 0.1, 0], [0.2, 0.3, 0.5]]})
+    rng = np.random.default_rng(0)
+    rows: dict = {"Y": rng.integers(0, 3, 60).tolist(), "Z": [0, None, 1] * 20, "S": [[0.2, 0.8]] * 60}
+    rows["S"][7] = None
+    found = chain.propagate(rows, keep=["S"], engine=engine)
+    each = chain.propagate({**rows, "Z": [[1.0, 0.0], None, [0.0, 1.0]] * 20}, engine=engine)  # no kinds: soft values
+    for way in ("forward", "backward", "marginal"):
+        np.testing.assert_allclose(getattr(found, way)("S"), getattr(each, way)("S"), atol=1e-12)
+    np.testing.assert_allclose(found.log_likelihood, each.log_likelihood, atol=1e-11)
+    only = chain.propagate(rows, keep=[], engine=engine).log_likelihood
+    np.testing.assert_allclose(only, each.log_likelihood, atol=1e-11)
+    wrong = {**rows, "S": [*rows["S"][:30], [1.0, 0.0], *rows["S"][31:]], "Y": [*rows["Y"][:30], 2, *rows["Y"][31:]]}
+    with pytest.raises(fgrn.ImpossibleEvidence) as caught:
+        chain.propagate(wrong, engine=engine)
+    assert next(iter(caught.value.rows)) == 30

@@ -21,7 +21,7 @@ from fgrn.cli import main
 from fgrn.cli.fitting import _selection_lines
 from fgrn.core.exceptions import FgrnWarning
 from fgrn.graph.class_family import ClassFamily
-from fgrn.learning.calibration import HOTTEST, Told
+from fgrn.learning.calibration import HOTTEST, Predictions
 from fgrn.learning.choice_budget import Budget
 from fgrn.learning.classifier_choice import _Judged, mean_and_error
 from fgrn.learning.conditional import Conditional, Penalty
@@ -381,7 +381,7 @@ def test_the_temperature_is_that_of_the_least_log_loss(sureness: float) -> None:
     classes = (rng.random((4_000, 1)) > chances.cumsum(axis=1)).sum(axis=1).clip(max=2)
     weights = rng.integers(1, 3, 4_000) * 1.0
     powers = chances**sureness
-    told = Told.of(powers / powers.sum(axis=1, keepdims=True), classes, weights)
+    told = Predictions.of(powers / powers.sum(axis=1, keepdims=True), classes, weights)
     found = told.temperature
     assert found == pytest.approx(sureness, rel=0.1)
     assert found == 1.0 or sureness != 1.0
@@ -393,10 +393,10 @@ def test_the_temperature_is_that_of_the_least_log_loss(sureness: float) -> None:
 
 def test_the_temperature_has_limits() -> None:
     """Many rows told rightly allow any low temperature; rows told wrongly, or impossible ones, any high one."""
-    right = Told.of(np.array([[0.9, 0.1], [0.4, 0.6]]), np.array([0, 1]), np.full(2, 1e9))
+    right = Predictions.of(np.array([[0.9, 0.1], [0.4, 0.6]]), np.array([0, 1]), np.full(2, 1e9))
     assert right.temperature == pytest.approx(1 / HOTTEST, rel=0.01)
     assert replace(right, weights=np.full(2, 10.0)).temperature > 2 / HOTTEST  # so few rows may be right by chance
-    wrong = Told.of(np.array([[0.9, 0.1], [0.0, 1.0], [np.nan, np.nan]]), np.array([1, 0, 1]), np.ones(3))
+    wrong = Predictions.of(np.array([[0.9, 0.1], [0.0, 1.0], [np.nan, np.nan]]), np.array([1, 0, 1]), np.ones(3))
     assert wrong.temperature == pytest.approx(HOTTEST, rel=0.01)
     assert np.isfinite(wrong.losses()).all()
 

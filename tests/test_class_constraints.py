@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import fgrn
+from fgrn.cli import main
 from fgrn.statistics.alignment import in_order_of
 from fgrn.statistics.latent_classes import LatentClasses
 
@@ -110,7 +111,7 @@ def test_parameters_criteria_and_tests_know_the_constraints(model: fgrn.LatentCl
     assert not [one for one in report.warnings if "boundary" in one]
     assert "0.200 (fixed)" in str(report)
     replicates = model.bootstrap(n_bootstrap=3, n_init=1).replicates
-    assert (replicates[:, model.standard_errors().held] == [0.2, 0.0]).all()
+    assert (replicates[:, model.standard_errors().held] == [0.2, 0.0, 1.0]).all()
 
 
 def test_smoothing_leaves_what_is_held_alone() -> None:
@@ -152,9 +153,7 @@ def test_constraints_that_exclude_each_other_are_told(model: fgrn.LatentClassMod
             fgrn.LatentClassModel(2, constraints=wrong, random_state=0).fit(TABLE)
     with pytest.raises(fgrn.LearningError, match="n_hidden"):
         fgrn.LatentClassModel("auto", constraints=CONSTRAINTS).fit(TABLE)
-    numbers = {**TABLE, "h": np.random.default_rng(0).normal(size=ROWS).tolist()}
     for act in (
-        lambda: fgrn.LatentClassModel(2, continuous=["h"], constraints=CONSTRAINTS).fit(numbers),
         model.relabel,
         lambda: model.compare_groups(TABLE["q0"]),
         lambda: model.membership_regression({"z": TABLE["q0"]}, steps=1),
@@ -219,3 +218,40 @@ def test_tables_that_are_not_learnt_have_no_constraints(model: fgrn.LatentClassM
     net.learn(TABLE, epochs=2, starts=2, only=["q0"], constraints=HELD)
     np.testing.assert_array_equal(net.table("q5"), before)
     assert net.table("q0")[0, 1] == 0.5
+
+
+def test_they_are_given_at_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    second = (rng.random(200) < 0.4).astype(int)
+    yes = rng.random((200, 3)) < np.array([0.2, 0.8])[second][:, None]
+    rows = [",".join(["yes" if row[0] else "no", *(str(int(one)) for one in row[1:])]) for row in yes]
+    (tmp_path / "t.csv").write_text("q1,q2,q3\n" + "\n".join(rows) + "\n")
+    (tmp_path / "c.json").write_text('[["equal", "q2", "q3"]]')
+    model_file = tmp_path / "m.fgrn"
+    whole = ["fit", str(tmp_path / "t.csv"), "-o", str(model_file), "--json"]
+
+    def fit(*texts: str, status: int = 0) -> str:
+        given = [part for text in texts for part in ("--constraints", text)]
+        assert (main([*whole, "--hidden", "2", "--starts", "1", *given]) != 0) == bool(status)
+        return capsys.readouterr().err
+
+    fit("fixed q1 0 yes 0.1", "zero q2 1 0")
+    model = fgrn.load(model_file)
+    assert model.network_.table("q1")[0, 1] == pytest.approx(0.1)
+    assert model.network_.table("q2")[1, 0] == 0
+    assert "0.900 (fixed)" in str(model.report())
+    fit(str(tmp_path / "c.json"))
+    tables = fgrn.load(model_file).network_
+    np.testing.assert_allclose(tables.table("q2"), tables.table("q3"))
+    fit("equal q2:0 q2:1")
+    wrong = {
+        "equal q2": "not understood", "fixed q1 0 yes x": "not a number", "zero q9 0 yes": "no table 'q9'",
+        "zero q1 7 yes": "not the number of a class", "none.json": "cannot be read", "'": "not understood",
+    }  # fmt: skip
+    for text, told in wrong.items():
+        assert told in fit(text, status=1)
+    for text, told in (("{", "not JSON"), ("[1]", "not a list of constraints")):
+        (tmp_path / "c.json").write_text(text)
+        assert told in fit(str(tmp_path / "c.json"), status=1)
+    assert main([*whole, "--target", "q1", "--constraints", "equal q2 q3"])
+    assert "--model clusters" in capsys.readouterr().err

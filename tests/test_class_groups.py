@@ -112,3 +112,13 @@ def test_rows_without_a_group_are_left_out_and_bad_groups_told(model: fgrn.Laten
     given = fgrn.LatentClassModel(2, learn_prior=False, n_epochs=2, random_state=0).fit(TABLE)
     with pytest.raises(fgrn.LearningError, match="learn_prior"):
         given.compare_groups(GROUPS)
+
+
+def test_groups_that_are_too_many_or_too_small_are_told() -> None:
+    rng = np.random.default_rng(0)
+    table = {f"q{item}": rng.integers(0, 2, 300).tolist() for item in range(8)}
+    model = fgrn.LatentClassModel(2, random_state=0, n_init=1, n_epochs=50).fit(table)
+    with pytest.raises(fgrn.LearningError, match="2,400 tables"):
+        model.compare_groups(np.arange(300))
+    small = model.compare_groups(np.arange(300) % 25, items=["q0"], n_init=1)
+    assert "25 groups with fewer rows than parameters" in str(small)

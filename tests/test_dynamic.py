@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fgrn
 from fgrn import DynamicBayesianNetwork, EvidenceError, FgrnError, ImpossibleEvidence, WiringError
+from fgrn.cli import main
 
 STRUCTURES: dict[str, Any] = {
     "chain of one": ({"h": 3, "y": 2}, {"y": ["h"]}, {"h": ["h"]}),
@@ -261,3 +264,93 @@ def test_impossible_rows_are_found_by_what_there_is() -> None:
 def test_wrong_arguments_are_told_in_words(options: dict[str, Any]) -> None:
     with pytest.raises((WiringError, fgrn.TableError)):
         DynamicBayesianNetwork({"s": 2, "o": 2}, [("s", "o")], **{"links": {"s": ["s"]}, **options})
+
+
+# Two slices, and the commands
+
+
+@pytest.mark.parametrize("kind", [kind for kind in STRUCTURES if network(kind).order == 1])
+def test_two_slices_in_a_file_are_the_same_network(kind: str, tmp_path: Path) -> None:
+    net, path = network(kind), tmp_path / "two.bif"
+    fgrn.write(net, path)
+    two = fgrn.read(path)
+    assert isinstance(two, fgrn.BayesianNetwork)
+    back = DynamicBayesianNetwork.of_two_slices(two)
+    rows = sequences(net)
+    words = {name: [None if one is None else str(one) for one in column] for name, column in rows.items()}
+    ours, theirs = net.smooth(rows), back.smooth(words)
+    np.testing.assert_allclose(theirs.log_likelihood, ours.log_likelihood, atol=1e-12)
+    for name in net.names:
+        np.testing.assert_allclose(theirs.marginal(name), ours.marginal(name), atol=1e-12)
+    dynamic = pytest.importorskip("pyagrum.lib.dynamicBN")
+    agrum = pytest.importorskip("pyagrum")
+    peer = agrum.loadBN(str(path))
+    assert dynamic.is2TBN(peer)[0]
+    question = agrum.LazyPropagation(dynamic.unroll2TBN(peer, LENGTH))
+    question.makeInference()
+    seen = net.unrolled(LENGTH).propagate(None)
+    for name in net.names:
+        found = question.posterior(f"{name}{LENGTH - 1}").toarray()
+        np.testing.assert_allclose(found, seen.marginal(f"{name}[{LENGTH - 1}]")[0], atol=1e-7)  # it stores 32 bits
+
+
+def test_two_slices_whose_first_tables_differ_are_told_apart() -> None:
+    two = fgrn.BayesianNetwork(
+        {"u0": 2, "h0": 2, "ut": 2, "ht": 2},
+        {"h0": ["u0"], "ht": ["h0"]},  # no parent in later slices
+        {"u0": [0.9, 0.1], "h0": [[0.8, 0.2], [0.3, 0.7]], "ut": [0.5, 0.5], "ht": [[0.6, 0.4], [0.1, 0.9]]},
+    )
+    net = DynamicBayesianNetwork.of_two_slices(two)
+    found = net.predict(None, 2)
+    seen = two.propagate(None)
+    for name in ("u", "h"):
+        np.testing.assert_allclose(found.marginal(name), [seen.marginal(f"{name}{end}")[0] for end in "0t"], atol=1e-12)
+    for wrong, told in [
+        (fgrn.BayesianNetwork({"a": 2, "b": 2}), "no network of two slices"),
+        (fgrn.BayesianNetwork({"a0": 2, "at": 2}, {"a0": ["at"]}), "later"),
+        (fgrn.BayesianNetwork({"a0": 2, "at": 3}), "the same states"),
+    ]:
+        with pytest.raises(WiringError, match=told):
+            DynamicBayesianNetwork.of_two_slices(wrong)
+    with pytest.raises(WiringError, match="2 slices before"):
+        network("second order").two_slices()
+
+
+def test_commands_follow_and_forecast(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net, model, rows = network("coupled"), tmp_path / "net.fgrn", tmp_path / "log.csv"
+    net.save(model)
+    fgrn.write(net, tmp_path / "net.bif")
+    data = net.sample(LENGTH, 3, 0)
+    table = pd.DataFrame({"machine": data["sequence"], "hour": list(range(LENGTH)) * 3, "y": data["y"]})
+    table = table.sample(frac=1, random_state=0)
+    table.to_csv(rows, index=False)
+    along = ["--sequence", "machine", "--time", "hour"]
+
+    def answer(*words: str) -> Any:
+        assert main([words[0], words[1], str(rows), *along, *words[2:], "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    seen = {"sequence": data["sequence"], "y": data["y"]}
+    place = table["machine"].to_numpy() * LENGTH + table["hour"].to_numpy()
+    for method, beliefs in (("smooth", net.smooth(seen)), ("filter", net.filter(seen))):
+        wanted = beliefs.marginal("b").max(axis=1)[place]
+        for file in (model, tmp_path / "net.bif"):
+            found = answer("track", str(file), "--method", method)
+            assert [one["sequence"] for one in found] == table["machine"].tolist()
+            np.testing.assert_allclose([one["P(b)"] for one in found], wanted, atol=1e-9)
+    path = net.most_probable(seen).labels["b"][place]
+    assert [one["b"] for one in answer("track", str(model), "--method", "path")] == path.tolist()
+    following = answer("forecast", str(model), "--steps", "2")
+    ahead = net.predict(seen, 2).marginal("y").max(axis=1)
+    order = [list(dict.fromkeys(table["machine"])).index(one) for one in range(3)]
+    np.testing.assert_allclose(np.reshape([one["P(y)"] for one in following], (3, 2))[order].ravel(), ahead, atol=1e-9)
+    learnt = tmp_path / "learnt.fgrn"
+    answer("track", str(model), "--learn", str(learnt), "--epochs", "3")
+    assert fgrn.load(learnt).log_likelihood(seen).sum() > net.log_likelihood(seen).sum()
+    for words, status, told in [
+        (["track", str(model), str(rows)], 1, "--drop machine"),
+        (["track", str(tmp_path / "log.csv"), str(rows)], 1, "no dynamic network"),
+        (["predict", str(model), str(rows)], 1, "fgrn track"),
+    ]:
+        assert main(words) == status
+        assert told in capsys.readouterr().err

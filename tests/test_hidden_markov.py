@@ -191,8 +191,34 @@ def test_the_command_learns_and_predicts(log: pd.DataFrame, tmp_path: Path, caps
     assert len(json.loads(capsys.readouterr().out)) == len(log)
     assert main(["fit", str(rows), "--sequence", "machine", "-o", str(model)]) == 2
     assert main([*learn, "--test", "0.2"]) == 2
+    assert main([*learn, "--sequence", "machine", "--time", "hour", "--stream", "--batch", "100"]) == 0
+    again = ["predict", str(model), str(rows), "-o", str(tmp_path / "again.csv")]
+    assert main(again) == 0
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "states.csv").read_bytes()
     assert main([*learn, "--sequence", "machina"]) == 1
     assert "machine" in capsys.readouterr().err
+
+
+def test_sequences_in_files_are_read_in_batches(log: pd.DataFrame, tmp_path: Path) -> None:
+    rows = log.drop(columns="worn").sample(frac=1, random_state=0)
+    rows.to_csv(tmp_path / "log.csv", index=False)
+    for number, part in enumerate((rows[:90], rows[90:])):
+        part.to_parquet(tmp_path / f"{number}.parquet", index=False)
+    along: Any = {"sequence": "machine", "time": "hour"}
+    settings: Any = {"n_init": 1, "random_state": 0}
+    wanted = fgrn.HiddenMarkovModel(2, **settings).fit(rows, **along)
+    sources = [
+        fgrn.Stream(tmp_path / "log.csv", rows=50),
+        str(tmp_path / "*.parquet"),
+        iter([rows[:100], rows[100:]]),
+    ]
+    for number, source in enumerate(sources):
+        model = fgrn.HiddenMarkovModel(2, checkpoint=tmp_path / f"{number}.ckpt", **settings).fit(source, **along)
+        assert model.schema_ == wanted.schema_
+        np.testing.assert_array_equal(model.transitions_, wanted.transitions_)
+        np.testing.assert_array_equal(model.predict_proba(rows), wanted.predict_proba(rows))
+    with pytest.raises(fgrn.UnknownNameError, match="machine"):
+        fgrn.HiddenMarkovModel(2, **settings).fit(tmp_path / "log.csv", sequence="machina")
 
 
 # The order of rows

@@ -15,7 +15,9 @@ import pytest
 
 import fgrn
 from fgrn import BayesianNetwork, EvidenceError, FgrnError, ImpossibleEvidence, InfluenceDiagram, WiringError
-from fgrn.bayes.decision_elimination import on_scope
+from fgrn.bayes import limited_memory
+from fgrn.bayes.decision_elimination import DecisionTable, on_scope
+from fgrn.bayes.policies import Solution
 from fgrn.cli import main
 
 SEEDS = range(12)
@@ -174,6 +176,68 @@ def test_the_solution_is_that_of_pyagrum() -> None:
     )
     found = [one.solve().expected_utility for one in diagrams]
     np.testing.assert_allclose(found, json.loads(ran.stdout), atol=1e-4)
+
+
+def rules_of(diagram: InfluenceDiagram, decision: str) -> list[np.ndarray]:
+    """Every policy of a decision that knows only what is listed for it: an axis for each variable of the diagram."""
+    scope = (*diagram._seen[decision], decision)
+    sizes = [diagram.variable(name).cardinality for name in scope]
+    return [
+        on_scope(DecisionTable(scope, np.eye(sizes[-1])[list(chosen)].reshape(sizes)), diagram.names)
+        for chosen in product(range(sizes[-1]), repeat=int(np.prod(sizes[:-1], dtype=int)))
+    ]
+
+
+@pytest.mark.parametrize("seed", [0, 17, 57, 64, 69, 134])
+def test_decisions_that_forget_have_the_best_of_all_policies(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    diagram = random_diagram(seed, 4)
+    share, gain = whole(diagram)
+    every = product(*(rules_of(diagram, name) for name in diagram.decisions))
+    best = max(float((share * gain * np.prod(np.broadcast_arrays(*some), axis=0)).sum()) for some in every)
+    found = diagram.solve(limited_memory=True)
+    assert found.exact
+    assert found.expected_utility == pytest.approx(best, abs=1e-9)
+    assert found.bound == pytest.approx(diagram.solve().expected_utility)
+    assert diagram.expected_utility(found.policies) == pytest.approx(best, abs=1e-9)
+    for name, policy in found.policies.items():
+        assert {one.name for one in policy.depends_on} <= set(diagram._seen[name])
+    monkeypatch.setattr(limited_memory, "MOST_POLICIES", 0)
+    local = diagram.solve(limited_memory=True, starts=3)
+    assert local.expected_utility <= best + 1e-9
+    assert diagram.expected_utility(local.policies) == pytest.approx(local.expected_utility, abs=1e-9)
+    for name in diagram.decisions:  # no other policy of one decision is better
+        others = np.prod(
+            np.broadcast_arrays(*(
+                on_scope(
+                    DecisionTable(
+                        (*(one.name for one in policy.depends_on), other),
+                        policy.table.reshape([one.cardinality for one in (*policy.depends_on, policy.decision)]),
+                    ),
+                    diagram.names,
+                )
+                for other, policy in local.policies.items()
+                if other != name
+            ), np.ones([1] * len(diagram.names))),
+            axis=0,
+        )  # fmt: skip
+        for rule in rules_of(diagram, name):
+            assert float((share * gain * others * rule).sum()) <= local.expected_utility + 1e-9
+
+
+def test_what_is_forgotten_is_said() -> None:
+    net = BayesianNetwork({"coin": 2, "first": 2, "second": 2}, {}, {"coin": [[0.5, 0.5]]})
+    same = np.zeros((2, 2, 2))
+    same[0, 0, 0] = same[1, 1, 1] = 1.0
+    diagram = InfluenceDiagram(net, {"first": ["coin"], "second": []}, {"u": (["coin", "first", "second"], same)})
+    assert diagram.solve().expected_utility == pytest.approx(1.0)
+    found = diagram.solve(limited_memory=True)
+    assert found.expected_utility == pytest.approx(0.5)  # the second does not know the coin any more
+    assert (found.exact, found.bound) == (True, pytest.approx(1.0))
+    assert "local optimum" not in str(found)
+    local = Solution(0.4, found.policies, found.network, False, 1.0)
+    assert "a local optimum: no change of a single policy is better; with nothing forgotten 1" in str(local)
+    with pytest.raises(FgrnError, match="'starts'"):
+        diagram.solve(limited_memory=True, starts=0)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -364,6 +428,9 @@ def test_the_command_solves_a_diagram(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "expected utility: 21.8" in capsys.readouterr().out
     assert main(["solve", path, "--given", "Test=No", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["expected_utility"] == pytest.approx(19)
+    assert main(["solve", path, "--limited-memory", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["expected_utility"], told["exact"]) == (pytest.approx(21.8), True)
     assert main(["solve", path, "--voi", "Drill", "--cost", "Oil=1"]) == 0
     assert "Oil" in capsys.readouterr().out
     assert main(["query", path]) == 1

@@ -604,3 +604,20 @@ def test_an_impossible_row_is_named() -> None:
     with pytest.raises(fgrn.ImpossibleEvidence, match="probability zero") as caught:
         information(classes, rows)
     assert caught.value.rows == (1,)
+
+
+def test_a_report_of_other_rows_or_of_one_row_says_so(tmp_path: Any) -> None:
+    table = {"a": ["x", "y", "x", "y"] * 20, "b": ["u", "v", "v", "v"] * 20, "c": ["p", "q", "q", "p"] * 20}
+    model = fgrn.LatentClassModel(1, random_state=0).fit(table)
+    half = {name: column[:40] for name, column in table.items()}
+    other = {**table, "b": ["u"] * 80}
+    path = tmp_path / "model.fgrn"
+    model.save(path)
+    for one in (model, fgrn.load(path)):
+        assert not one.report(table).warnings
+        for rows in (half, other):
+            assert "not those that the model was fitted on" in one.report(rows).warnings[0]
+    alone = fgrn.LatentClassModel(1, random_state=0).fit({"a": ["x"], "b": ["y"]})
+    assert "one row" in alone.report().warnings[0]
+    assert "1.000 (certain)" in str(alone.report())
+    assert "certain" in str(alone.standard_errors())

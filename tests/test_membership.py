@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import fgrn
 from fgrn.statistics.membership import LatentClassRegression, three_step_regression
+from fgrn.statistics.standard_errors import ErrorKind
 from fgrn.statistics.three_step import AssignedRows
 
 ROWS, ITEMS = 400, 4
@@ -37,7 +39,11 @@ CODES = np.array([[{None: -1, "no": 0, "yes": 1}[value] for value in column] for
 
 
 def log_likelihood(parameters: np.ndarray) -> float:
-    """Of the coefficients of class 1, and the logits of "yes" by class and item; without any code of the package."""
+    return float(of_rows(parameters).sum())
+
+
+def of_rows(parameters: np.ndarray) -> np.ndarray:
+    """By the coefficients of class 1, and the logits of "yes" by class and item; without any code of the package."""
     beta, logits = parameters[:3], parameters[3:].reshape(2, ITEMS)
     second = 1 / (1 + np.exp(-(DESIGN @ beta)))
     shares = np.column_stack([1 - second, second])
@@ -45,7 +51,8 @@ def log_likelihood(parameters: np.ndarray) -> float:
     for item in range(ITEMS):
         for level, chance in ((0, 1 - yes), (1, yes)):
             shares[CODES[:, item] == level] *= chance[:, item]
-    return float(np.log(shares.sum(axis=1)).sum())
+    found: np.ndarray = np.log(shares.sum(axis=1))
+    return found
 
 
 def derivatives(at: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -110,6 +117,26 @@ def test_the_robust_errors_are_those_of_the_scores_of_rows(
     twice = model.membership_regression(COVARIATES, TABLE, np.full(ROWS, 2.0), steps=1, n_init=1)
     np.testing.assert_allclose(twice.coefficients, one.coefficients, atol=1e-5)
     np.testing.assert_allclose(twice.errors * np.sqrt(2), one.errors, rtol=1e-5)
+
+
+def test_errors_of_squared_scores_are_those_of_numerical_ones(
+    model: fgrn.LatentClassModel, one: LatentClassRegression
+) -> None:
+    outer, best = model.membership_regression(COVARIATES, steps=1, n_init=1, kind="outer"), parameters(one)
+    scores = np.array([(of_rows(best + step) - of_rows(best - step)) / (2 * step.sum()) for step in np.diag(SCALE)])
+    wanted = np.sqrt(np.diag(np.linalg.inv(scores @ scores.T)))
+    np.testing.assert_allclose(outer.errors[1], wanted[:3], rtol=1e-4)
+    assigned = replace(AssignedRows.of(*model._analysed(None, None, merge=False)), first=None)
+    found = three_step_regression(assigned, COVARIATES, ErrorKind("outer"))
+    likely = assigned.errors[:, assigned.assigned].T
+
+    def of_assigned(beta: np.ndarray) -> np.ndarray:
+        share = 1 / (1 + np.exp(-(DESIGN @ beta)))
+        return np.log((1 - share) * likely[:, 0] + share * likely[:, 1])
+
+    beta, steps = found.coefficients[1], np.diag(SCALE[:3])
+    scores = np.array([(of_assigned(beta + step) - of_assigned(beta - step)) / (2 * step.sum()) for step in steps])
+    np.testing.assert_allclose(found.errors[1], np.sqrt(np.diag(np.linalg.inv(scores @ scores.T))), rtol=1e-4)
 
 
 def test_two_steps_maximise_with_the_tables_as_they_are(model: fgrn.LatentClassModel) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import fgrn
+from fgrn.cli import main
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +59,20 @@ def test_limits_are_where_the_likelihood_has_fallen_by_half_the_quantile(model: 
     assert never.high > wald.high[3]  # not all rows are surely of the class
     assert "profile likelihood" in str(boundary)
     assert len(boundary.to_frame()) == 2
+
+
+def test_the_command_line_shows_those_on_the_boundary(
+    model: fgrn.LatentClassModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept, place = model._kept, tmp_path / "table.csv"
+    assert kept is not None
+    lines = [",".join(kept.columns), *(",".join(map(str, row)) for row in kept.codes.tolist())]
+    place.write_text("\n".join(lines) + "\n")
+    model.save(tmp_path / "model.fgrn")
+    assert main(["report", str(tmp_path / "model.fgrn"), str(place), "--profile"]) == 0
+    assert "Estimates on the boundary\nitem" in capsys.readouterr().out
+    assert main(["report", str(tmp_path / "model.fgrn"), "--profile"]) == 2
+    assert "--profile needs DATA" in capsys.readouterr().err
 
 
 def test_what_is_asked_for_must_be_there(model: fgrn.LatentClassModel) -> None:

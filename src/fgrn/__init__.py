@@ -265,18 +265,24 @@ def read(path: str | Path, format: str | None = None, *, rescale: bool | float =
         raise NetworkFileError(**{**error.parts, "file": repr(str(path))}) from None
 
 
-def write(model: FactoredModel | InfluenceDiagram, path: str | Path, format: str | None = None) -> None:
+def write(
+    model: FactoredModel | InfluenceDiagram | DynamicBayesianNetwork, path: str | Path, format: str | None = None
+) -> None:
     """Write a model to a file for other programs; gzipped if its name ends in .gz.
 
     Args:
-        model: a `BayesianNetwork`, a `MarkovNetwork` (for UAI), or an `InfluenceDiagram` (for XDSL and NET).
+        model: a `BayesianNetwork`, a `MarkovNetwork` (for UAI), an `InfluenceDiagram` (for XDSL and NET), or a
+            `DynamicBayesianNetwork` of order one, which is written as its two slices.
         path: the path of the file.
         format: see `read`; None for the one that the extension of the name indicates.
     """
+    from .bayes.dynamic import DynamicBayesianNetwork
     from .bayes.factored import FactoredModel
     from .bayes.influence import InfluenceDiagram
     from .files.formats import write_document
 
+    if isinstance(model, DynamicBayesianNetwork):
+        model = model.two_slices()
     if not isinstance(model, (FactoredModel, InfluenceDiagram)):
         raise FgrnError(
             f"A BayesianNetwork or a MarkovNetwork can be written for other programs. Got a {type(model).__name__}."

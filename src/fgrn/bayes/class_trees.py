@@ -81,7 +81,7 @@ def class_hidden_tree(
     """Return a hidden tree for each class: one hidden variable for each column, whose states are those of a class.
 
     The columns are joined by the tree of the largest mutual information given the class (Friedman, Geiger and
-    Goldszmidt, 1997), the same for all classes, and each column hangs on a hidden variable (Liu and Van den Broeck,
+    Goldszmidt, 1997), the same for all classes, and each column depends on a hidden variable (Liu and Van den Broeck,
     2021). Tables between hidden variables lead from states of a class to states of the same class only, so the hidden
     variable of the root, which is called `name`, determines the class; the one of another column "a" is called "S:a".
     With one state for each class this is naive Bayes. Learning starts near the tree of each class.

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.exceptions import WiringError, shortened
+from ..core.exceptions import ImpossibleEvidence, WiringError, shortened
 from .realisation import LARGEST_CLIQUE
 
 
@@ -42,14 +42,13 @@ class DecisionStage(NamedTuple):
 
 
 class Eliminated(NamedTuple):
-    """The result: the expected utility, the probability of the evidence, and for each decision its utilities.
+    """The result: the expected utility, and for each decision its utilities.
 
     Those are, for each joint state of what the decision depends on and for each action (the last axis), expected
     utilities up to a term that is the same for all actions.
     """
 
     utility: float
-    probability: float
     decisions: dict[str, DecisionTable]
 
 
@@ -77,8 +76,9 @@ def eliminate(
             _sum_out(name, sizes, product, total)
         if stage.decision is not None:
             found[stage.decision] = _maximise(stage.decision, sizes, product, total)
-    utility = sum(float(one.values) for one in total)
-    return Eliminated(utility, prod(float(one.values) for one in product), found)
+    if prod(float(one.values) for one in product) <= 0:
+        raise ImpossibleEvidence("These values have probability zero together.", remedies="leave out some")
+    return Eliminated(sum(float(one.values) for one in total), found)
 
 
 def _joint_states_with(name: str, sizes: Mapping[str, int], potentials: Iterable[DecisionTable]) -> int:

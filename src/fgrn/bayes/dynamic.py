@@ -232,6 +232,28 @@ class DynamicBayesianNetwork:
         kept = [f"{one}[{time}]" for one in structure.variables if one in fixed for time in range(length)]
         return BayesianNetwork(variables, parents, tables, ties=ties, frozen=kept, name=self.name)
 
+    def two_slices(self) -> BayesianNetwork:
+        """The network of two slices (2TBN) of a network of order one: `x0` in the first and `xt` in a later slice.
+
+        In this form files of ordinary networks hold a dynamic one, for pyAgrum as well: `two_slices().write(path)`.
+        """
+        from .two_slices import two_slices
+
+        return two_slices(self)
+
+    @classmethod
+    def of_two_slices(cls, network: BayesianNetwork, sequence: str = "sequence") -> DynamicBayesianNetwork:
+        """The dynamic network of a network of two slices (2TBN), such as one read from a file by `fgrn.read`.
+
+        Args:
+            network: its variables are `x0`, x in the first slice, and `xt`, x in a later one. Parents of `xt` are in
+                its own slice, `yt`, or in the one before, `y0`.
+            sequence: the name of the column that tells sequences apart.
+        """
+        from .two_slices import dynamic_of_two_slices
+
+        return dynamic_of_two_slices(network, sequence)
+
     # Rows
 
     def _encoded(self, data: frames.Data, weights: Any = None) -> SliceRows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,7 +14,6 @@ from ..core import settings
 from ..core.distributions import frozen_array
 from ..core.exceptions import (
     EvidenceError,
-    ImpossibleEvidence,
     TableError,
     WiringError,
     counted,
@@ -27,11 +27,12 @@ from ..flow.evidence import encode
 from ..flow.history import History
 from ..tables import frames
 from .bayesian import BayesianNetwork
-from .decision_elimination import DecisionStage, DecisionTable, eliminate
+from .decision_elimination import DecisionStage, DecisionTable, Eliminated, eliminate
 from .decision_order import check_order_of_time, in_order_of_time, with_actions, with_open_decisions
 from .directed_graph import children_of, closure
 from .document import Document, WrittenTable
 from .elimination import hard_and_soft
+from .limited_memory import LimitedMemory, LimitedSolution
 from .policies import InformationValue, Policy, Solution
 
 Utilities = Mapping[str, tuple[Sequence[Name], ArrayLike]]
@@ -41,7 +42,8 @@ Utilities = Mapping[str, tuple[Sequence[Name], ArrayLike]]
 class InfluenceDiagram:
     """A Bayesian network with decisions and utilities; the total utility is the sum of all.
 
-    What is known at a decision is known at all later ones, and so are earlier decisions (no forgetting).
+    What is known at a decision is known at all later ones, and so are earlier decisions (no forgetting), unless `solve`
+    is asked for `limited_memory`.
 
     Args:
         network: the chance variables, and decisions that they depend on. The table of a decision, and arcs to it, are
@@ -195,36 +197,79 @@ class InfluenceDiagram:
 
     # Questions
 
-    def solve(self, given: frames.Data = None) -> Solution:
-        """The decisions of largest expected utility, exactly: a policy for each, and the expected utility.
+    def solve(
+        self, given: frames.Data = None, *, limited_memory: bool = False, starts: int = 10, seed: int = 0
+    ) -> Solution:
+        """The decisions of largest expected utility: a policy for each, and the expected utility.
+
+        With nothing forgotten the solution is exact. With `limited_memory` it is where few policies are possible, or
+        nothing that is forgotten matters; else a local optimum by single policy updating (Lauritzen and Nilsson, 2001):
+        `Solution.exact` says which, and `Solution.bound` what could be reached at most.
 
         Args:
             given: one row of evidence, known before all decisions. A decision in it has been made already, and what
                 depends on it may then be given, too.
+            limited_memory: whether each decision knows only what is listed for it, and forgets what was known before
+                (LIMID).
+            starts: how many initialisations single policy updating has.
+            seed: of these.
         """
+        settings.whole("starts", starts, 1)
+        settings.whole("seed", seed, 0)
         states, weights = self._evidence(given)
-        found = self._eliminated(states, weights, self._seen)
+        if limited_memory:
+            found, bound = self._limited(states, weights, starts, seed)
+        else:
+            whole = self._eliminated(states, weights, self._seen)
+            found, bound = LimitedSolution(whole.utility, whole.decisions, True), whole.utility
         policies = {
             name: Policy(self.variable(name), tuple(map(self.variable, one.scope[:-1])), one.values)
             for name, one in found.decisions.items()
         }
         ordered = {name: policies[name] for name in self._seen if name in policies}
         made = {name: self.variable(name).labels[states[name]] for name in self._seen if name in states}
-        return Solution(found.utility, ordered, self.with_policies({**ordered, **made}))
+        return Solution(found.utility, ordered, self.with_policies({**ordered, **made}), found.exact, bound)
 
-    def _eliminated(
-        self, states: Mapping[str, int], weights: Mapping[str, np.ndarray], seen: Mapping[str, Sequence[str]]
-    ) -> Any:
+    def _limited(
+        self, states: Mapping[str, int], weights: Mapping[str, np.ndarray], starts: int, seed: int
+    ) -> tuple[LimitedSolution, float | None]:
+        """The best policies with limited memory, and the expected utility with nothing forgotten, None if not known."""
+        free = {
+            name: tuple(one for one in seen if one not in states)
+            for name, seen in self._seen.items()
+            if name not in states
+        }
+        bound = None
+        with suppress(WiringError):  # its tables may be too large where those of single decisions are not
+            whole = self._eliminated(states, weights, self._seen)
+            bound = whole.utility
+            if all(set(one.scope[:-1]) <= set(free[name]) for name, one in whole.decisions.items()):
+                return LimitedSolution(bound, whole.decisions, True), bound
+        chance = frozenset(name for name in self.names if name not in self._seen and name not in states)
+        found = LimitedMemory(*self._tables(states, weights), free, chance).solve(starts, seed)
+        reached = bound is not None and found.utility >= bound - 1e-9 * (1 + abs(bound))
+        return found._replace(exact=found.exact or reached), bound
+
+    def _tables(
+        self, states: Mapping[str, int], weights: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, int], list[DecisionTable], list[DecisionTable]]:
+        """The number of states of each variable, and the probabilities and utilities where some states are known."""
         sizes = {variable.name: variable.cardinality for variable in self.variables}
-        chance = [name for name in self.names if name not in self._seen]
         probabilities = [
             DecisionTable(
                 self.network.scope(name),
                 self.network.table(name).reshape([sizes[one] for one in self.network.scope(name)]),
             )
-            for name in chance
+            for name in self.names
+            if name not in self._seen
         ]
         probabilities += [DecisionTable((name,), one) for name, one in weights.items()]
+        return sizes, [one.at(states) for one in probabilities], [one.at(states) for one in self._utilities.values()]
+
+    def _eliminated(
+        self, states: Mapping[str, int], weights: Mapping[str, np.ndarray], seen: Mapping[str, Sequence[str]]
+    ) -> Eliminated:
+        chance = [name for name in self.names if name not in self._seen]
         stages, known = [], set(states)
         before: str | None = None
         new: set[str] = set()
@@ -236,15 +281,7 @@ class InfluenceDiagram:
             known |= {*new, name}
             before, new = name, set()
         stages.append(DecisionStage(before, frozenset(set(chance) - known)))
-        found = eliminate(
-            sizes,
-            [one.at(states) for one in probabilities],
-            [one.at(states) for one in self._utilities.values()],
-            stages,
-        )
-        if found.probability <= 0:
-            raise ImpossibleEvidence("These values have probability zero together.", remedies="leave out some")
-        return found
+        return eliminate(*self._tables(states, weights), stages)
 
     def _evidence(self, given: frames.Data) -> tuple[dict[str, int], dict[str, np.ndarray]]:
         """The states of one row of evidence by variable, and weights of states; an error where decisions matter."""

@@ -1,8 +1,9 @@
-"""Learns a mixture of hidden trees that share the tables of columns with one that was learnt from all rows.
+"""Learning of a mixture of hidden trees that share the tables of columns with a tree learnt from all rows.
 
-Rows are put in groups by k-means. Each group learns its tree by EM: the tables between hidden variables alone, with a
-prior of some rows that are as the one tree expects them. Then each row goes to the tree under which it is the most
-probable, for another round (classification EM: Celeux and Govaert, 1992, Computational Statistics & Data Analysis 14).
+Rows are divided into groups by k-means. For each group a tree is learnt by EM: only the tables between hidden
+variables, with a prior that is worth some rows as the first tree expects them. Then each row is assigned to the tree
+under which it is the most probable, and another round follows (classification EM: Celeux and Govaert, 1992,
+Computational Statistics & Data Analysis 14).
 """
 
 from __future__ import annotations

@@ -99,11 +99,24 @@ class Solution:
         expected_utility: of these decisions.
         policies: what to do at each decision, by name, in the order of time.
         network: the Bayesian network in which each decision follows its policy: every question can be asked of it.
+        exact: whether no other policies are better; if False, no change of a single policy is (a local optimum).
+        bound: the largest expected utility with nothing forgotten, which none with limited memory exceeds; None where
+            its tables would be too large.
     """
 
     expected_utility: float
     policies: Mapping[str, Policy]
     network: BayesianNetwork
+    exact: bool = True
+    bound: float | None = None
+
+    @property
+    def _how_sure(self) -> str:
+        """What to say of a local optimum."""
+        if self.exact:
+            return ""
+        most = "" if self.bound is None else f"; with nothing forgotten {self.bound:.6g}"
+        return f" (a local optimum: no change of a single policy is better{most})"
 
     def policy(self, decision: Name) -> Policy:
         """The policy of a decision."""
@@ -113,11 +126,11 @@ class Solution:
         return found
 
     def __str__(self) -> str:
-        parts = [f"expected utility: {self.expected_utility:.6g}"]
+        parts = [f"expected utility: {self.expected_utility:.6g}{self._how_sure}"]
         return "\n\n".join([*parts, *map(str, self.policies.values())])
 
     def _repr_html_(self) -> str:
-        parts = [f"<p>Expected utility: {self.expected_utility:.6g}</p>"]
+        parts = [f"<p>Expected utility: {self.expected_utility:.6g}{self._how_sure}</p>"]
         return "".join([*parts, *(one._repr_html_() for one in self.policies.values())])
 
 

@@ -9,22 +9,22 @@ import numpy as np
 from .mixture_learning import TREES
 
 STATES_PER_LEVEL, FEWEST_STATES, MOST_STATES, ALL_STATES = 4, 8, 128, 64
-"""Of trees that share nothing: states of hidden variables for each level, their bounds, and states of all trees."""
+"""Of trees with tables of their own: hidden states per level of a column, their bounds, and the states of all trees."""
 
 SHARED_STATES_PER_LEVEL = 16
-"""Of trees that share the tables of columns: states for each level."""
+"""Of trees that share the tables of columns: hidden states per level of a column."""
 
 ROWS_OF_A_STATE, ROWS_OF_A_SHARED_STATE, ROWS_OF_A_TREE, FEWEST_TREES = 25, 50, 2000, 4
-"""Rows for each state of all trees, for each state of trees that share tables, for each of these, and the fewest."""
+"""Rows per state of all trees, per state of trees that share tables, and per such tree; the fewest such trees."""
 
 BATCH_ROWS, BATCHES = (400, 1000), 16
-"""The fewest and the most rows of a batch, and batches in between."""
+"""The fewest and the most rows of a batch, and the number of batches within these limits."""
 
 MOST_EPOCHS, PATIENCE = 30, 5
-"""Epochs of learning, at most, and those in which the rows kept back did not become more probable."""
+"""The most epochs of learning, and after how many without gain for the rows kept back it ends."""
 
 FIRST_AND_LAST_STEP = (0.55, 0.03)
-"""The part of a batch in the counts that tables are made of."""
+"""The weight of a batch in the decayed counts, at the first and at the last update."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class TreeSizes:
 
     @classmethod
     def alone(cls, levels: float, rows: int, states: int | None = None) -> TreeSizes:
-        """Return the sizes of trees that share nothing, for a table of so many rows and levels of a column."""
+        """Return the sizes of trees with tables of their own, by the mean levels of a column and the rows."""
         most = rows // ROWS_OF_A_STATE
         if states is None:
             states = max(1, min(int(np.clip(STATES_PER_LEVEL * levels, FEWEST_STATES, MOST_STATES)), most))

@@ -30,10 +30,10 @@ from .bayesian import BayesianNetwork
 PENALTIES = ("bic", "aic")
 
 DIGITS = 12
-"""Decimals of information, in nats a row, that count: less is rounding, so that ties do not hang on it."""
+"""Decimals of mutual information, in nats per row, that are compared: smaller differences are rounding errors."""
 
 TILE = 2**11
-"""States of columns whose pairs are counted together: the counts of two such groups fit in 32 MB."""
+"""States of columns whose pairs are counted at once: the counts of two such groups take 32 MB."""
 
 MOST_CELLS = 2**24
 """Cells of a table of two columns given the class: 128 MB."""
@@ -61,9 +61,9 @@ def chow_liu(
     """Return the tree over all columns of a table that has the largest likelihood, with its tables learnt.
 
     Which columns are neighbours is found from the mutual information of all pairs (Chow and Liu, 1968). A pair is
-    counted in the rows where both values are known: that finds the tree, with rows enough, if what is unknown does not
-    hang on the values. An edge that gains nothing is left out, so that a column that is independent of all others stays
-    alone. Tables are learnt from all rows: by counting, or by EM if there are holes.
+    counted in the rows where both values are known: with enough rows that finds the tree, if values are missing
+    completely at random. An edge that gains nothing is left out, so that a column that is independent of all others
+    stays alone. Tables are learnt from all rows: by counting, or by EM if values are missing.
 
     Args:
         data: the rows: a mapping of columns or any dataframe, with labels, codes and unknown values. Columns of

@@ -2,11 +2,11 @@
 
     P(row) = sum over trees t of  weight(t) * P(row | tree t)
 
-The tables of columns are most of a hidden tree over columns of many levels, such as pixels, and what a hidden state
-looks like is the same for all rows: only how neighbours go together differs between kinds of rows. So each tree has
-tables between hidden variables of its own, learnt near those of one tree that was learnt from all rows. As a network,
-it is one more hidden variable, the tree, on which all tables between hidden variables depend; all other variables are
-those of the one tree, and mean the same in all of them. `mixture_learning` learns it.
+In a hidden tree over columns of many levels, such as pixels, most cells are in the tables of columns. The trees of the
+mixture share these: a hidden state has the same distribution of its column in all trees. The tables between hidden
+variables differ by tree; they are learnt near those of one tree that was learnt from all rows. As a network, the number
+of the tree is one more hidden variable, on which all tables between hidden variables depend. `mixture_learning` learns
+it.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class TreeMixture(Queries):
         return shares
 
     def scores(self, evidence: frames.Data, **options: Any) -> np.ndarray:
-        """Return the logarithm of the probability of each tree and row together, (rows, trees).
+        """Return the logarithm of the joint probability of each tree and row, (rows, trees).
 
         Args:
             evidence: the rows.

@@ -392,7 +392,9 @@ def use_of(path: str, model: Any) -> str | None:
         return "ask it with `fgrn query`"
     if isinstance(model, InfluenceDiagram):
         return "solve it with `fgrn solve`, or draw it with `fgrn draw`"
-    if isinstance(model, (DynamicBayesianNetwork, Network, TreeMixture)):
+    if isinstance(model, DynamicBayesianNetwork):
+        return "ask it with `fgrn track` or `fgrn forecast`, or draw it with `fgrn draw`"
+    if isinstance(model, (Network, TreeMixture)):
         return f"draw it with `fgrn draw`, or use it from Python: fgrn.load({path!r})"
     return None
 

@@ -24,12 +24,14 @@ if TYPE_CHECKING:
 @click.option("--voi", metavar="DECISION", help="What it is worth to know each variable before this decision.")
 @click.option("--cost", "costs", multiple=True, metavar="NAME=NUMBER",
               help="With --voi: what observing a variable costs, in units of utility. Repeatable.")  # fmt: skip
+@click.option("--limited-memory", is_flag=True,
+              help="Each decision knows what its arcs tell, and forgets what was known before (LIMID).")  # fmt: skip
 @format_option("from", "DIAGRAM", (*FORMATS, *READ_ONLY))
 @common.rescale_option
 @common.json_option
 def solve(
-    diagram: str, given: tuple[str, ...], voi: str | None, costs: tuple[str, ...], from_: str | None, rescale: bool,
-    as_json: bool,
+    diagram: str, given: tuple[str, ...], voi: str | None, costs: tuple[str, ...], limited_memory: bool,
+    from_: str | None, rescale: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Find the best decisions of an influence diagram: the policy of each, and the expected utility.
 
@@ -38,6 +40,8 @@ def solve(
     """
     model = _diagram_of(diagram, from_, rescale)
     known: Any = known_of(model, given) or None
+    if voi and limited_memory:
+        raise click.UsageError("--voi is asked with nothing forgotten: leave out --limited-memory.")
     if voi:
         found = model.value_of_information(voi, known, costs=costs_of(model, costs))
         if as_json:
@@ -48,10 +52,11 @@ def solve(
         return
     if costs:
         raise click.UsageError("--cost goes with --voi.")
-    solution = model.solve(known)
+    solution = model.solve(known, limited_memory=limited_memory)
     if as_json:
         policies = {name: one.as_dicts() for name, one in solution.policies.items()}
-        common.as_json({"expected_utility": solution.expected_utility, "policies": policies})
+        told = {"expected_utility": solution.expected_utility, "exact": solution.exact, "policies": policies}
+        common.as_json(told)
         return
     say(visible(str(solution), lines=True))
 

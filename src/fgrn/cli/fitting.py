@@ -17,6 +17,7 @@ from ..tables.stream import BATCH
 from ..tables.stream_source import is_many
 from ..tables.text_source import no_file
 from . import common
+from .constraining import constraints_of
 from .model_rows import matched
 from .signals import stoppable
 from .wording import say, tell
@@ -110,6 +111,10 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 @click.option("--continuous", metavar="COLUMN", multiple=True,
               help="With --model clusters or hmm: a column of numbers that is normally distributed in a state, without "
               "bins; may be repeated. 'auto' for all with many different numbers.")  # fmt: skip
+@click.option("--constraints", "constraint", metavar="TEXT|FILE", multiple=True,
+              help="With --model clusters: hold item-response probabilities or make them equal, such as 'equal q1 q2', "
+              "'fixed q1 0 yes 0.9' (column, class, level, probability), 'zero q1 0 yes'; may be repeated. Or a JSON "
+              "file with a list of them.")  # fmt: skip
 @common.schema
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For random starts.")
 @click.option("--checkpoint", metavar="FILE", help="Save the progress of learning in this file.")
@@ -130,9 +135,9 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 def fit(data: str, target: str | None, output: str, model: str | None, hidden: str | None, epochs: int | None,
         cycles: int, smoothing: float | None, starts: int | None, tolerance: float | None, max_seconds: float | None,
         test: float, weights: str | None, sequence: str | None, time: str | None, continuous: tuple[str, ...],
-        bins: int, max_levels: int, seed: int, checkpoint: str | None, every: int, resume: bool,
-        unseen: str, streamed: bool, online: bool, batch: int | None, effective_size: float | None, dask: str | None,
-        as_json: bool, **options: Any) -> None:  # fmt: skip
+        constraint: tuple[str, ...], bins: int, max_levels: int, seed: int, checkpoint: str | None, every: int,
+        resume: bool, unseen: str, streamed: bool, online: bool, batch: int | None, effective_size: float | None,
+        dask: str | None, as_json: bool, **options: Any) -> None:  # fmt: skip
     """Learn a model from a table.
 
     DATA is a CSV, TSV or Parquet file, or - for standard input. Columns may hold words, numbers and missing values.
@@ -169,14 +174,16 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         raise click.UsageError("--sequence and --time are for rows that follow each other: say --model hmm, too.")
     if continuous and kind not in ("clusters", "hmm"):
         raise click.UsageError("--continuous is for --model clusters or hmm; others put numbers into bins.")
+    if constraint and kind != "clusters":
+        raise click.UsageError("--constraints is for --model clusters, whose classes it names by number.")
     if max_seconds is not None and (kind not in STRUCTURES or hidden not in (None, "auto")):
         raise click.UsageError(
             "--max-seconds is for --model latent, tan or tree with --target and --hidden auto; leave it out."
         )
-    if kind == "hmm" and (online or streamed or dask or test or weights or cycles > 1 or is_many(data)):
+    if kind == "hmm" and (online or dask or test or weights or cycles > 1):
         raise click.UsageError(
-            "--model hmm learns from one table in memory: leave out --online, --stream, --dask, --test, --weights and "
-            "--cycles."
+            "--model hmm learns from all rows of a sequence together, on one machine: leave out --online, --dask, "
+            "--test, --weights and --cycles."
         )
     settings: dict[str, Any] = {
         "cycles": cycles, "max_levels": max_levels, "random_state": seed, "unseen": unseen,
@@ -194,6 +201,8 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     )
     if continuous:
         settings["continuous"] = "auto" if continuous == ("auto",) else list(continuous)
+    if constraint:
+        settings["constraints"] = constraints_of(constraint)
     if checkpoint is not None:
         settings["checkpoint"] = Checkpoint(checkpoint, every, resume)
     if options["missing"]:  # kept with the model, so that the next table is read in the same way
@@ -222,7 +231,8 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         rows = common.stream(data, batch=batch, **options)
         with _workers(dask) as executor, stoppable() as stopped:
             estimator._stop = stopped
-            estimator.fit(rows, *([] if target is None else [target]), sample_weight=weights, executor=executor)
+            fit_options = along if kind == "hmm" else {"sample_weight": weights, "executor": executor}
+            estimator.fit(rows, *([] if target is None else [target]), **fit_options)
             interrupted = stopped()
         estimator.save(output)
         again = target if executor is None and not interrupted else None

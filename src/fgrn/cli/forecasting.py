@@ -7,27 +7,40 @@ from typing import Any
 import click
 
 from ..core.exceptions import FgrnError
-from ..tables.writer import table_writer
 from . import common, model_rows
 from .asking import output_option, sequence_and_time
+from .tracking import TrackedRows, dynamic_of, write_records
 
 
 @click.command(epilog="\b\nExample\n  fgrn forecast machines.fgrn log.csv --steps 3 -o next.csv")
 @click.argument("model")
 @click.argument("data")
 @click.option("--steps", type=click.IntRange(1), default=1, show_default=True, help="How many steps.")
+@click.option("--sequence", metavar="COLUMN", help="Of a dynamic network: the column that tells sequences apart.")
+@click.option("--time", metavar="COLUMN", help="Of a dynamic network: the column by which rows are ordered.")
 @output_option
 @common.unseen_option
 @common.reading
 @common.json_option
-def forecast(model: str, data: str, steps: int, output: str, unseen: str | None, as_json: bool, **options: Any) -> None:
+def forecast(
+    model: str, data: str, steps: int, sequence: str | None, time: str | None, output: str, unseen: str | None,
+    as_json: bool, **options: Any,
+) -> None:  # fmt: skip
     """Forecast the next steps of each sequence: the likeliest state and levels, and expected numbers.
 
-    MODEL is a file written by `fgrn fit --model hmm`; DATA the table of sequences that go on, or - for standard input.
+    MODEL is a file written by `fgrn fit --model hmm`, or a dynamic network as for `fgrn track`; DATA the table of
+    sequences that go on, or - for standard input.
     Each level has its probability beside it, 'P(name)', and each expected number its standard deviation, 'sd(name)'.
     """
     common.check_table(output, as_json)
     common.check_other(output, {"DATA": data, "MODEL": model})
+    network = dynamic_of(model)
+    if network is not None:
+        rows = TrackedRows(network, data, sequence, time, options)
+        write_records(rows.named(network.predict(rows.columns, steps)), output, as_json)
+        return
+    if sequence is not None or time is not None:
+        raise click.UsageError("--sequence and --time are for dynamic networks: a model of `fgrn fit` knows its own.")
     estimator: Any = common.estimator(model, unseen)
     if not hasattr(estimator, "forecast"):
         raise FgrnError(
@@ -37,9 +50,4 @@ def forecast(model: str, data: str, steps: int, output: str, unseen: str | None,
     table = common.read_for(estimator, data, **options)
     known = model_rows.matching(estimator, table)
     found = estimator.forecast(known, steps, **sequence_and_time(estimator, table)).as_dicts()
-    if as_json:
-        common.as_json(found)
-        return
-    with table_writer(output) as out:
-        out.write({name: [one[name] for one in found] for name in found[0]} if found else {})
-    common.confirm(output, len(found))
+    write_records(found, output, as_json)

@@ -127,7 +127,7 @@ def rows_of(model: FactoredModel, path: str, **options: Any) -> tuple[dict[str, 
                 column=name,
                 remedies=Remedy("leave it out", drop=name),
             )
-    return {name: _column(model.variable(name), table[name]) for name in table.column_names}, table.num_rows
+    return {name: column_of(model.variable(name), table[name]) for name in table.column_names}, table.num_rows
 
 
 def _check_evidence(model: FactoredModel, path: str, name: str, states: Sequence[int | None]) -> None:
@@ -144,7 +144,7 @@ def _check_evidence(model: FactoredModel, path: str, name: str, states: Sequence
             )
 
 
-def _column(variable: Variable, column: Any) -> Any:
+def column_of(variable: Variable, column: Any) -> Any:
     """Return a column of a table as evidence: codes of states, or a list if some values are weights."""
     import pyarrow as pa
 

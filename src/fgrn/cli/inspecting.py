@@ -201,7 +201,7 @@ def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[
 def compare(data: str, sizes: str | None, criterion: str, epochs: int | None, smoothing: float | None,
             starts: int | None, bins: int, max_levels: int, seed: int, weights: str | None, picture: str | None,
             streamed: bool, as_json: bool, **options: Any) -> None:  # fmt: skip
-    """Compare numbers of hidden states: likelihood, AIC, BIC, relative entropy, class sizes.
+    """Compare numbers of hidden states: likelihood, AIC, BIC, CAIC, SABIC, relative entropy, class sizes.
 
     DATA is a CSV, TSV or Parquet file, or - for standard input; a folder or a 'glob*' of files is read in batches, and
     so is one with --stream. Ctrl-C ends it and shows what was tried so far.

@@ -318,8 +318,8 @@ def _summary_lines(found: Mapping[str, Any]) -> Iterator[str]:
 def query(
     network: str, given: tuple[str, ...], evidence: str | None, targets: tuple[str, ...], most_probable: bool,
     map_of: str | None, set_to: tuple[str, ...], voi: str | None, costs: tuple[str, ...], sensitivity: str | None,
-    spread: float | None, picture: str | None, joint: str | None, samples: int | None, seed: int,
-    method: str, interval: float | None, output: str | None, from_: str | None,
+    spread: float | None, picture: str | None, joint: str | None, samples: int | None, seed: int, method: str,
+    interval: float | None, output: str | None, from_: str | None,
     rescale: bool, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Ask a network: the posterior distribution of its variables, and the probability of the evidence.
@@ -356,10 +356,12 @@ def query(
         common.check_table(output, as_json)
         common.check_other(output, {"NETWORK": network, "--evidence": evidence})
     model = model_of(network, from_, rescale)
-    directed_only = [("--do", set_to), ("--voi", voi), ("--sensitivity", sensitivity), ("--interval", interval)]
-    asked_of_arcs = [option for option, on in (*directed_only, ("--method sampling", method == "sampling")) if on]
-    if asked_of_arcs:
-        directed = _directed_model(model, asked_of_arcs[0])
+    if set_to or voi or sensitivity or interval or method == "sampling":
+        told = [
+            ("--do", set_to), ("--voi", voi), ("--sensitivity", sensitivity), ("--interval", interval),
+            ("--method sampling", True),
+        ]  # fmt: skip
+        directed = _directed_model(model, next(option for option, on in told if on))
         model = _intervened(directed, set_to) if set_to else directed
     names = list(targets) or list(model.names)
     for name in names:

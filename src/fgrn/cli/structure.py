@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,7 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], confidence: in
     """
     from ..bayes.arc_confidence import arc_confidence
     from ..bayes.structure_search import search as search_table
+    from ..core.progress import ReadingProgress
     from ..tables.schema import Schema
 
     common.check_picture(picture)
@@ -83,8 +85,11 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], confidence: in
     for name in ("required", "forbidden"):
         how[name] = [_arc(name, text, list(states)) for text in how[name]]
     how["tiers"] = [_columns(text, list(states)) for text in tiers] or None
-    sure = None if confidence is None else arc_confidence(codes, confidence, states=states, **how)
-    network = search_table(codes, states=states, **how) if sure is None else sure.network()
+    with ReadingProgress(not as_json) as told:
+        moves = count(1)
+        how["watch"] = lambda *_: told("moves", next(moves), 0)
+        sure = None if confidence is None else arc_confidence(codes, confidence, states=states, **how)
+        network = search_table(codes, states=states, **how) if sure is None else sure.network()
     if output:
         _write_network(network, output)
     if picture:

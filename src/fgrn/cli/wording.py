@@ -13,6 +13,7 @@ OPTIONS = {
     "bins": "--bins NUMBER",
     "cache": "--cache FOLDER",
     "checkpoint": "--checkpoint FILE",
+    "constraints": "--constraints TEXT",
     "criterion": "--criterion NAME",
     "cycles": "--cycles NUMBER",
     "decimal": "--decimal MARK",

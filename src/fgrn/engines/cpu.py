@@ -8,8 +8,6 @@ engine, which tells impossible evidence from numbers too small for the linear do
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cached_property, partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
@@ -115,9 +113,10 @@ class Cpu:
 
 
 def _scan_block(
-    prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray, weights: np.ndarray, out: Scan
+    prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray, weights: np.ndarray | None, out: Scan
 ) -> None:
     rows, states = local.shape
+    weights = np.zeros(0) if weights is None else weights
     tables = ChainTables(kernel_array(prior), kernel_array(table).ravel(), kernel_array(table.T).ravel())
     sequences = ChainRows(kernel_array(local).ravel(), kernel_array(begins, np.bool_), kernel_array(weights))
     flat = Scan(*(array.ravel() for array in out))
@@ -152,11 +151,14 @@ class Prepared:
         self.threads = thread_count() if threads is None else threads
         self.weights = np.broadcast_to(1.0, evidence.rows) if weights is None else weights
         self._known: dict[int, Known] = {}
+        self._star_rows: dict[int, StarRows] = {}
         self._same = NOTHING
         self._star_work: list[StarWork] = []
         self.spare: list[np.ndarray] = []  # counts whose memory may be used again: fresh memory is slow the first time
         self.maps = kernel_array(plan.maps, np.uint64)
         self.ray = ray_of(plan, program, evidence) if len(tape.regions) == 1 and not program.for_counts else None
+        first = tape.regions[0] if tape.regions else None
+        self.star_sizes = (np.uint64(first.states), np.uint64(first.stride)) if first else (np.uint64(0),) * 2
         without = -1 if tape.is_star else None if self.ray is None else self.ray.prior
         self.packing = tape.packing(plan, program, without)
         self.kernel = "lanes" if lanes else "star" if tape.is_star else "ray" if self.ray is not None else "tree"
@@ -237,22 +239,28 @@ class Prepared:
         codes, soft = self.evidence.codes[rows], self.evidence.soft[rows]
         return KnownRows(*self.known(rows), kernel_array(codes, np.int32), kernel_array(soft))
 
-    @contextmanager
-    def star_work(self) -> Iterator[StarWork]:
-        """Return arrays for the products of some rows of a star, for one thread at a time."""
+    def star_work(self) -> StarWork:
+        """Take arrays for the products of some rows of a star, for one thread; `done_with` gives them back."""
         try:
-            work = self._star_work.pop()
+            return self._star_work.pop()
         except IndexError:  # several threads may ask
             stride = self.tape.regions[0].stride
             block = max(1, STAR_BYTES // (8 * stride))
             careful = np.empty(stride), np.empty(stride, dtype=np.int64)
-            work = StarWork(aligned_zeros(block * stride), np.empty(block), np.empty(block), *careful)
-        yield work
+            return StarWork(aligned_zeros(block * stride), np.empty(block), np.empty(block), *careful)
+
+    def done_with(self, work: StarWork) -> None:
+        """Keep arrays that `star_work` gave out for the next block."""
         self._star_work.append(work)
 
     def star_rows(self, rows: slice) -> StarRows:
-        """Return the evidence in a block of rows of a star."""
-        return StarRows(*self.known(rows), *self._on_hidden(rows))
+        """Return the evidence in a block of rows of a star; kept for the next epoch, unless it is on disk."""
+        found = self._star_rows.get(rows.start)
+        if found is None:
+            found = StarRows(*self.known(rows), *self._on_hidden(rows))
+            if self.program.for_counts and self.evidence.disk is None:
+                self._star_rows[rows.start] = found
+        return found
 
     def _on_hidden(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
         """Return the evidence on the hidden variable of a star, codes and distributions; empty if there is none."""

@@ -139,11 +139,12 @@ class Loaded:
             behind = edge == ray.leaf
             states = int(plan.cardinality[edge])
             message = room[way] if len(edges) == 1 and way in room else np.empty((count, states))
-            with mine.star_work() as work:
-                kernels.star_messages(
-                    count, mine.star_rows(rows), self._star, work, self._behind, np.uint64(states if behind else 0),
-                    scale, rest, doubtful, message.ravel(),
-                )  # fmt: skip
+            work = mine.star_work()
+            kernels.star_messages(
+                count, mine.star_rows(rows), self._star, work, self._behind, np.uint64(states if behind else 0),
+                scale, rest, doubtful, message.ravel(),
+            )  # fmt: skip
+            mine.done_with(work)
             out[edge] = message
         scale += np.log(rest)
         if ray.prior >= 0:
@@ -254,16 +255,17 @@ class Loaded:
         self, rows: slice, weights: np.ndarray, expect: bool, joint: np.ndarray, *_: np.ndarray
     ) -> tuple[float, np.ndarray]:
         doubtful = np.zeros(len(weights), dtype=np.bool_)
-        with self.prepared.star_work() as work:
-            likelihood, found = kernels.star(
-                len(weights), self.prepared.star_rows(rows), self._star, work, weights, doubtful, joint
-            )
+        work = self.prepared.star_work()
+        likelihood, found = kernels.star(
+            len(weights), self.prepared.star_rows(rows), self._star, work, weights, doubtful, joint
+        )
+        self.prepared.done_with(work)
         return likelihood, np.flatnonzero(doubtful) if found else NO_ROWS
 
     @cached_property
     def _star(self) -> StarTables:
-        region, (tables, shifts, deep, base) = self.prepared.tape.regions[0], self.joint
-        return StarTables(np.uint64(region.states), np.uint64(region.stride), deep, base, tables, shifts)
+        tables, shifts, deep, base = self.joint
+        return StarTables(*self.prepared.star_sizes, deep, base, tables, shifts)
 
     @cached_property
     def _behind(self) -> np.ndarray:

@@ -112,10 +112,11 @@ class RowCounts(NamedTuple):
 class Scanner(Protocol):
     """Sequences of rows laid out by an engine, to be scanned with any parameters."""
 
-    def __call__(self, prior: np.ndarray, table: np.ndarray, local: np.ndarray, weights: np.ndarray) -> Scan:
+    def __call__(self, prior: np.ndarray, table: np.ndarray, local: np.ndarray, weights: np.ndarray | None) -> Scan:
         """Run forward-backward along all sequences, given the message of each row to its hidden variable.
 
-        Its arrays may be used again by the next call.
+        Without weights only forward: the past of each row, and its likelihood. Its arrays may be used again by the next
+        call.
         """
 
 

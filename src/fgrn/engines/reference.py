@@ -78,8 +78,8 @@ class Reference:
         return best_path(prior, table, local, begins)
 
     def scanner(self, begins: np.ndarray, states: int, threads: int | None = None) -> BlockScanner:
-        """See `fgrn.engines.Engine`; row by row, in the log domain."""
-        return BlockScanner(begins, states, 1, scan_in_logarithms)
+        """See `fgrn.engines.Engine`; all rows at once, in the log domain."""
+        return BlockScanner(begins, states, 1, scan_in_logarithms, blocks=1)
 
     def logs(
         self, plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence, edges: Sequence[int], whole: bool

@@ -12,24 +12,29 @@ from .scans import Scan, distribution, log_scan, logarithm
 BLOCKS = 16
 """Blocks of whole sequences, at least, if there are as many sequences."""
 
-BlockScan = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, Scan], None]
-"""Fills in the scan of some rows, given prior, table, what each row says, where sequences begin, and weights."""
+BlockScan = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None, Scan], None]
+"""Fills in the scan of some rows, given prior, table, what each row says, where sequences begin, and weights.
+
+Without weights only the past of each row and its likelihood."""
 
 
 class BlockScanner:
     """The scanner of an engine that scans a block of rows; see `fgrn.engines.Scanner`."""
 
-    def __init__(self, begins: np.ndarray, states: int, threads: int | None, scan_block: BlockScan) -> None:
+    def __init__(
+        self, begins: np.ndarray, states: int, threads: int | None, scan_block: BlockScan, blocks: int = BLOCKS
+    ) -> None:
         self._begins, self._threads, self._scan_block = begins, threads, scan_block
-        self._blocks = _whole_sequences(begins)
+        self._blocks = _whole_sequences(begins, blocks)
         self._room = Scan.room(len(begins), states)
 
-    def __call__(self, prior: np.ndarray, table: np.ndarray, local: np.ndarray, weights: np.ndarray) -> Scan:
+    def __call__(self, prior: np.ndarray, table: np.ndarray, local: np.ndarray, weights: np.ndarray | None) -> Scan:
         """See `fgrn.engines.Scanner`."""
 
         def work(rows: slice) -> Scan:
             out = self._room.of(rows)
-            self._scan_block(prior, table, local[rows], self._begins[rows], weights[rows], out)
+            counted = None if weights is None else weights[rows]
+            self._scan_block(prior, table, local[rows], self._begins[rows], counted, out)
             return out
 
         parts = list(in_order(self._threads, work, self._blocks))
@@ -37,10 +42,10 @@ class BlockScanner:
         return self._room._replace(first=first, steps=steps)
 
 
-def _whole_sequences(begins: np.ndarray) -> list[slice]:
+def _whole_sequences(begins: np.ndarray, blocks: int) -> list[slice]:
     """Split rows into blocks of whole sequences, which do not depend on the number of threads."""
     rows = len(begins)
-    size = max(1, rows // BLOCKS)
+    size = max(1, rows // blocks)
     cuts = [0]
     for begin in np.flatnonzero(begins).tolist():
         if begin - cuts[-1] >= size:
@@ -49,14 +54,17 @@ def _whole_sequences(begins: np.ndarray) -> list[slice]:
 
 
 def scan_in_logarithms(
-    prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray, weights: np.ndarray, out: Scan
+    prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray, weights: np.ndarray | None, out: Scan
 ) -> None:
-    """Compute the scan of a block row by row, in the log domain."""
+    """Compute the scan of a block in the log domain."""
     found = log_scan(logarithm(prior), logarithm(table), logarithm(local), begins, weights)
     if np.isneginf(found.seen).any():
         out.likelihood[...] = ~np.isneginf(found.seen)
         return
-    out.past[...], out.future[...] = np.exp(found.past), np.exp(found.future)
-    out.around[...], out.likelihood[...] = distribution(found.past + found.future), np.exp(found.seen)
+    out.past[...], out.likelihood[...] = np.exp(found.past), np.exp(found.seen)
+    if weights is None:
+        return
+    out.future[...] = np.exp(found.future)
+    out.around[...] = distribution(found.past + found.future)
     out.first[...] = found.first
     np.divide(found.steps, table, out=out.steps, where=table > 0)

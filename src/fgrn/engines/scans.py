@@ -1,7 +1,8 @@
-"""Forward-backward and Viterbi along sequences of rows, in the log domain: exact, and slow (row by row in NumPy)."""
+"""Forward-backward and Viterbi along sequences of rows, in the log domain, where nothing underflows, in NumPy."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -51,69 +52,155 @@ class LogScan(NamedTuple):
 
 
 def log_scan(
-    prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray, weights: np.ndarray
+    prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray, weights: np.ndarray | None
 ) -> LogScan:
     """Run forward-backward in the log domain; all arguments are logarithms but `begins` and `weights`.
 
-    Counts are those of sequences without an impossible row.
+    Counts are those of sequences without an impossible row. Without weights only forward, `past` and `seen`.
     """
     rows, states = local.shape
-    past, future, seen = np.zeros((rows, states)), np.zeros((rows, states)), np.zeros(rows)
-    first, steps = np.zeros(states), np.zeros((states, states))
-    ended = np.zeros(rows, dtype=bool)  # after an impossible row
-    for row in range(rows):
-        if begins[row]:
-            past[row] = prior
-        elif np.isneginf(seen[row - 1]) or ended[row - 1]:
-            ended[row] = True
-            continue
-        else:
-            here = past[row - 1] + local[row - 1] - seen[row - 1]
-            past[row] = log_sum(here[:, None] + table, axis=0)
-        seen[row] = log_sum(past[row] + local[row], axis=0)
+    inner = np.flatnonzero(~begins)  # rows with one before
+    ends = np.append(begins[1:], np.ones(min(1, rows), dtype=bool))
+    past, future = np.tile(prior, (rows, 1)), np.zeros((rows, states))
+    here = _sums_to_one(along_rows(prior, table, local, begins, log_sum))
+    for some in _in_blocks(inner, states * states):
+        past[some] = log_sum(_joint(here[some - 1], table), axis=0).T
+    seen = log_sum(past + local, axis=1)
     number = np.cumsum(begins)
     lost = np.isin(number, number[np.isneginf(seen)])
-    for row in np.flatnonzero(~lost)[::-1].tolist():
-        here = past[row] + local[row]
-        if row < rows - 1 and not begins[row + 1]:
-            ahead = local[row + 1] + future[row + 1]
-            future[row] = log_sum(table + ahead, axis=1)
-            norm = log_sum(here + future[row], axis=0)
-            steps += weights[row] * np.exp(here[:, None] + table + ahead[None] - norm)
-        if begins[row]:
-            joint = here + future[row]
-            first += weights[row] * np.exp(joint - log_sum(joint, axis=0))
-        future[row] -= future[row].max()
+    later = inner[lost[inner] & np.isneginf(seen[inner - 1])]  # rows after an impossible one
+    past[later], seen[later] = 0.0, 0.0
+    if weights is None:
+        return LogScan(past, future, seen, np.zeros(states), np.zeros((states, states)))
+    ahead = along_rows(np.zeros(states), table.T, local[::-1], ends[::-1], log_sum)[::-1]
+    steps = np.zeros((states, states))
+    for some in _in_blocks(inner[~lost[inner]], states * states):
+        joint = table[:, :, None] + ahead[some].T
+        future[some - 1] = log_sum(joint, axis=1).T
+        joint += here[some - 1].T[:, None]
+        joint -= log_sum(joint, axis=(0, 1))
+        steps += np.exp(joint) @ weights[some - 1]
+    future[~lost] -= future[~lost].max(axis=1, keepdims=True)
+    at_first = begins & ~lost
+    first = (weights[at_first, None] * distribution((past + local + future)[at_first])).sum(axis=0)
     return LogScan(past, future, seen, first, steps)
 
 
 def best_path(
     prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the most probable states of each sequence (Viterbi) and, at its first row, the log-weight of the path.
+    """Return the most probable states of each sequence (Viterbi) and, at its first row, the log-weight of the path."""
+    rows, states = local.shape
+    path, weight = np.zeros(rows, dtype=np.int64), np.zeros(rows)
+    if not rows:
+        return path, weight
+    best = along_rows(prior, table, local, begins, np.max)
+    inner = np.flatnonzero(~begins)
+    came = np.zeros((rows, states), dtype=np.int64)
+    for some in _in_blocks(inner, states * states):
+        came[some] = _joint(best[some - 1], table).argmax(axis=0).T
+    likeliest, before, is_first = best.argmax(axis=1).tolist(), came.tolist(), [*begins.tolist(), True]
+    state = 0
+    for row in range(rows - 1, -1, -1):
+        state = likeliest[row] if is_first[row + 1] else before[row + 1][state]
+        path[row] = state
+    steps = np.where(begins, prior[path], table[np.roll(path, 1), path]) + local[np.arange(rows), path]
+    weight[begins] = np.add.reduceat(steps, np.flatnonzero(begins))
+    return path, weight
 
-    All sequences take a step together, so that many are as quick as one.
+
+def _joint(before: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """The logarithms of messages times a table, (states, states, rows): rows last, for NumPy's loops."""
+    found: np.ndarray = np.ascontiguousarray(before.T)[:, None] + table[:, :, None]
+    return found
+
+
+Total = Callable[..., np.ndarray]
+"""Sums or maximises logarithms over an axis: `log_sum`, or `numpy.max`."""
+
+STEP_CELLS = 1500
+"""Cells of a product of matrices that take as long as one more step of NumPy."""
+
+MOST_CELLS = 2**24
+"""Cells of all products of matrices that are made at once: 128 MB."""
+
+
+def along_rows(first: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray, total: Total) -> np.ndarray:
+    """Return the message of all rows up to each row, h, as logarithms whose largest is 0, (rows, states).
+
+    h = first + local where a sequence begins, else h(k) = total over j of h(j) + table(j, k), plus local(k). From an
+    impossible row to the end of its sequence all are -inf. The steps are products of matrices, and so may be taken in
+    any order: row by row, all sequences at the same time, or by halves, in log2(rows) operations (Blelloch, 1990;
+    Hassan, Särkkä and García-Fernández, 2021), whichever takes less.
     """
     rows, states = local.shape
     starts = np.flatnonzero(begins)
     lengths = np.diff(np.append(starts, rows))
+    cells = rows * states**3
+    if cells > MOST_CELLS or cells >= STEP_CELLS * int(lengths.max(initial=0)):
+        return _side_by_side(first, table, local, starts, lengths, total)
+    steps = table[:, :, None] + np.ascontiguousarray(local.T)  # rows last, for NumPy's loops
+    steps[:, :, begins] = (first + local[starts]).T
+    return np.ascontiguousarray(_by_halves(steps, begins, total).T)
+
+
+def _side_by_side(
+    first: np.ndarray, table: np.ndarray, local: np.ndarray, starts: np.ndarray, lengths: np.ndarray, total: Total
+) -> np.ndarray:
+    """`along_rows`, all sequences taking a step together."""
     order = np.argsort(-lengths, kind="stable")
     starts, lengths = starts[order], lengths[order]
-    came = np.zeros((rows, states), dtype=np.int64)
-    path, weight = np.zeros(rows, dtype=np.int64), np.zeros(rows)
-    now = prior + local[starts]
-    for step in range(1, int(lengths.max(initial=1))):
+    found = np.empty_like(local)
+    now = found[starts] = _largest_is_zero(first + local[starts], 1)
+    for step in range(1, int(lengths.max(initial=0))):
         going = int(np.count_nonzero(lengths > step))
-        joint = now[:going, :, None] + table
-        came[starts[:going] + step] = joint.argmax(axis=1)
-        now[:going] = joint.max(axis=1) + local[starts[:going] + step]
-    last = starts + lengths - 1
-    path[last] = now.argmax(axis=1)
-    weight[starts] = now.max(axis=1)
-    for step in range(1, int(lengths.max(initial=1))):
-        here = last[: int(np.count_nonzero(lengths > step))] - step
-        path[here] = came[here + 1, path[here + 1]]
-    return path, weight
+        places = starts[:going] + step
+        now = _largest_is_zero(total(now[:going, :, None] + table, axis=1) + local[places], 1)
+        found[places] = now
+    return found
+
+
+def _by_halves(steps: np.ndarray, begins: np.ndarray, total: Total) -> np.ndarray:
+    """`along_rows` from the matrix of each row, (states, states, rows), as (states, rows).
+
+    In the first row of a sequence all lines of the matrix are equal.
+    """
+    states, rows = steps.shape[1:]
+    found = np.empty((states, rows))
+    found[:, :1] = _largest_is_zero(steps[0, :, :1], 0)
+    if rows > 1:
+        even, odd, is_first = steps[:, :, 0 : rows - 1 : 2], steps[:, :, 1::2], begins[1::2]
+        both = total(even[:, :, None] + odd[None], axis=1)
+        both[:, :, is_first] = odd[:, :, is_first]
+        found[:, 1::2] = _by_halves(_largest_is_zero(both, (0, 1)), begins[0 : rows - 1 : 2] | is_first, total)
+    if rows > 2:
+        rest, is_first = steps[:, :, 2::2], begins[2::2]
+        one = total(found[:, None, 1 : rows - 1 : 2] + rest, axis=0)
+        one[:, is_first] = rest[0][:, is_first]
+        found[:, 2::2] = _largest_is_zero(one, 0)
+    return found
+
+
+def _largest_is_zero(logs: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
+    """Logarithms less the largest along an axis; where all are -inf they stay so."""
+    top = logs.max(axis=axis, keepdims=True)
+    top[np.isneginf(top)] = 0.0
+    found: np.ndarray = logs - top
+    return found
+
+
+def _sums_to_one(logs: np.ndarray) -> np.ndarray:
+    """Rows of logarithms of distributions; a row that is all -inf stays so."""
+    scale = log_sum(logs, axis=1)
+    scale[np.isneginf(scale)] = 0.0
+    found: np.ndarray = logs - scale[:, None]
+    return found
+
+
+def _in_blocks(rows: np.ndarray, cells: int) -> list[np.ndarray]:
+    """Rows in blocks for which so many cells of each row are in memory."""
+    size = max(1, 2**20 // cells)
+    return [rows[begin : begin + size] for begin in range(0, len(rows), size)]
 
 
 def logarithm(values: np.ndarray) -> np.ndarray:
@@ -126,8 +213,10 @@ def logarithm(values: np.ndarray) -> np.ndarray:
 def log_sum(values: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
     """Log of the sum of exponentials along an axis; -inf where all are -inf."""
     top = values.max(axis=axis, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0)
-    total: np.ndarray = logarithm(np.exp(values - top).sum(axis=axis)) + np.squeeze(top, axis=axis)
+    top[np.isneginf(top)] = 0.0
+    away = values - top
+    total: np.ndarray = logarithm(np.exp(away, out=away).sum(axis=axis))
+    total += np.squeeze(top, axis=axis)
     return total
 
 

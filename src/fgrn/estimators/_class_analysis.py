@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Self
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import settings
@@ -32,6 +33,9 @@ from ._kept_rows import CLASSES, KeptRows
 
 PROFILE_TOLERANCE = 1e-11
 """Gain per row below which a fit for the profile likelihood has converged."""
+
+SAME_ROWS = 1e-3
+"""Log-likelihood per row that rows may differ by from those of the fit; the last epoch was before the last update."""
 
 MOST_SAVED_WORK = 4e9
 """Multiplications of a report that is made for the model file: about a second."""
@@ -57,8 +61,6 @@ class ClassAnalysis(KeptRows):
                     setting="constraints",
                     value=entry,
                 )
-        if self.schema_.continuous:
-            self._refuse_constraints("models with continuous columns")
         super()._train(table)
 
     def _options(self, what: str = "") -> dict[str, Any]:
@@ -72,7 +74,10 @@ class ClassAnalysis(KeptRows):
         if not self.constraints:
             return found
         held, leader = net._constrained_cells(self.constraints, found.names)
-        return replace(found, held=held, leader=leader)
+        numbers = found.numbers
+        if numbers is not None:
+            numbers = replace(numbers, constraints=net._constrained_moments(self.constraints))
+        return replace(found, held=held.astype(bool), leader=leader, numbers=numbers)
 
     def _refuse_constraints(self, what: str) -> None:
         """Raise an error where constraints are not known of."""
@@ -103,7 +108,27 @@ class ClassAnalysis(KeptRows):
         check_is_fitted(self)
         if X is None and sample_weight is None and self._kept is None and self._saved_report is not None:
             return self._saved_report
-        return self._report_on(*self._analysed(X, sample_weight))
+        found = self._report_on(*self._analysed(X, sample_weight))
+        if X is None or self._are_those_of_the_fit(found):
+            return found
+        told = (
+            f"These rows (weight {found.weight:,.6g}, log-likelihood {found.log_likelihood:,.4f}) are not those that "
+            f"the model was fitted on (weight {self.weight_:,.6g}): standard errors, criteria and tests are not those "
+            "of an estimate."
+        )
+        return replace(found, warnings=(told, *found.warnings))
+
+    def _are_those_of_the_fit(self, found: LatentClassReport | LatentProfileReport) -> bool:
+        """Whether the rows of a report have the weight and the likelihood of the rows of the fit, as far as known."""
+        if self._online is not None:
+            return True  # learnt in batches: all rows were never there at once
+        if not np.isclose(found.weight, self.weight_, rtol=1e-9):
+            return False
+        if self._kept is not None:
+            model, rows = self._analysed(None, None)
+            return bool(np.isclose(found.log_likelihood, rows.weights @ model.posterior(rows)[1], rtol=1e-9))
+        apart = abs(found.log_likelihood - self.history_.log_likelihood[-1])
+        return not self.history_.converged or bool(apart <= SAME_ROWS * found.weight)
 
     def _report_on(self, model: LatentClasses, rows: Patterns) -> LatentClassReport | LatentProfileReport:
         made = latent_class_report if model.numbers is None else latent_profile_report

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
@@ -13,10 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.exceptions import FgrnWarning, LearningError, Remedy, shortened, unknown_name, warn
 from ..flow.gaussian_leaves import COVARIANCES, GaussianLeaves, Moments
+from ..learning.encoding import checked_weight_name, table_of_source
 from ..queries.completion import impute_numbers
 from ..queries.prototypes import MeanAndSpread
+from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
 from ..tables.schema import Schema
+from ..tables.stream import stream_of
 from ._base import LatentEstimator
 from ._tables import Classes, Columns
 
@@ -78,8 +81,6 @@ class ContinuousColumns(LatentEstimator):
         return None
 
     def _fit_table(self, kind: str, table: EncodedTable, batch: bool = False) -> Self:
-        if batch and self.schema_.continuous:
-            self._refuse_batches()
         super()._fit_table(kind, table, batch)
         leaves = self.network_.leaves
         if leaves is not None:
@@ -95,26 +96,45 @@ class ContinuousColumns(LatentEstimator):
                 )
         return self
 
+    def _is_continuous(self) -> bool:
+        """Whether columns may be continuous, before a table is read."""
+        return self.continuous is not None or (self.schema is not None and bool(self.schema.continuous))
+
     def _fit_stream(self, X: Any, sample_weight: Any, target: Any = None, executor: Any = None) -> Self:
-        if self.continuous is not None or (self.schema is not None and self.schema.continuous):
+        if not self._is_continuous():
+            return super()._fit_stream(X, sample_weight, target, executor)
+        if executor is not None:
             raise LearningError(
-                "columns are learnt from a table in memory.",
+                "columns are learnt on this machine.",
                 setting="continuous",
-                remedies=("read the table first", Remedy("put the numbers into bins", continuous=None)),
+                remedies=("leave the cluster out", Remedy("put the numbers into bins", continuous=None)),
             )
-        return super()._fit_stream(X, sample_weight, target, executor)
+        table, weights = self._in_memory(table_of_source(X, self._missing_codes()), sample_weight)
+        return self._fit(table, weights)
 
-    def _step(self, table: Evidence) -> Self:
-        if self.schema_.continuous:
-            self._refuse_batches()
-        return super()._step(table)
+    def _compared(self, X: Any, tried: Any, sample_weight: Any, *others: Any, **more: Any) -> Any:
+        if self._is_continuous() and frames.is_source(X):
+            X, sample_weight = self._in_memory(table_of_source(X, self._missing_codes()), sample_weight)
+        return super()._compared(X, tried, sample_weight, *others, **more)
 
-    def _refuse_batches(self) -> NoReturn:
-        raise LearningError(
-            "columns are learnt from all rows at once: use fit.",
-            setting="continuous",
-            remedies=Remedy("put the numbers into bins", continuous=None),
-        )
+    def _partial_fit_stream(self, X: Any, sample_weight: Any, target: Any = None, classes: Any = None) -> Self:
+        if not self._is_continuous():
+            return super()._partial_fit_stream(X, sample_weight, target, classes)
+        for batch in stream_of(X, self._missing_codes()):
+            if self._stopped():
+                break
+            self._partial_fit(*self._in_memory(batch, sample_weight))
+        return self
+
+    @staticmethod
+    def _in_memory(table: Any, sample_weight: Any) -> tuple[Any, Any]:
+        """An Arrow table without its column of weights, and these weights."""
+        name = checked_weight_name(sample_weight)
+        if name is None:
+            return table, None
+        if name not in table.column_names:
+            raise unknown_name("column", name, table.column_names)
+        return table.drop_columns([name]), table[name].to_numpy()
 
     # What everybody may ask
 

@@ -150,22 +150,21 @@ class KeptRows(Choosing):
         options = self._options() | {"checkpoint": None, "watch": None, "smoothing": smoothing} | settings
         states = dict(zip(start.names, start.levels, strict=True))
         table, found = rows.evidence(start.names), []
+        leaves = None if start.numbers is None else replace(start.numbers.leaves, variable=CLASSES, start=None)
         given = dict(zip(start.names, start.tables, strict=True)) | {CLASSES: start.prior}
-        near, plain = (None, None) if start.numbers is None else start.numbers.leaves_to_start(CLASSES)
-        for starts, tables, leaves in ((1, given, near), (random, None, plain)):
+        for starts, tables in ((1, given), (random, None)):
             if starts:
                 net = structures.lvm(
-                    states, start.n_classes, name=CLASSES, learn_prior=start.learns_prior, tables=tables, leaves=leaves
+                    states, start.n_classes, name=CLASSES, tables=tables, learn_prior=start.learns_prior, leaves=leaves
                 )
+                if start.numbers is not None and tables is not None:
+                    net._start_from_moments(start.numbers.moments)
                 history = net.learn(table, **(options | {"starts": starts}))
                 found.append((history.objective[-1], net))
         best = max(found, key=itemgetter(0))[1]
-        return replace(
-            start,
-            prior=best.prior(CLASSES),
-            tables=tuple(best.table(name) for name in start.names),
-            numbers=None if best.leaves is None else ContinuousItems.of(best.leaves, best.moments),
-        )
+        numbers = None if leaves is None else ContinuousItems.of(leaves, best.moments)
+        tables_found = tuple(best.table(name) for name in start.names)
+        return replace(start, prior=best.prior(CLASSES), tables=tables_found, numbers=numbers)
 
     def _estimates(self) -> LatentClasses:
         """The estimates as arrays."""

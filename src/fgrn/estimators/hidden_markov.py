@@ -13,27 +13,26 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import settings
-from ..core.exceptions import EvidenceError, LearningError, Remedy, TableWarning, unknown_name, warn
+from ..core.exceptions import LearningError, Remedy
 from ..flow.em import History
 from ..flow.gaussian_leaves import GaussianLeaves
 from ..graph import structures
 from ..graph.chain import Chain
 from ..graph.network import Network
 from ..learning.criteria import HELD_OUT, Candidate, Fit, Selection, aic, bic, select, sizes
-from ..learning.encoding import table_of_source
 from ..queries.completion import impute
 from ..queries.forecasts import Forecast, stationary
 from ..queries.prototypes import Prototypes
 from ..tables import frames, outputs
 from ..tables.encoded import EncodedTable, Evidence
 from ..tables.schema import BINS, MOST_LEVELS, Schema
-from ..tables.time_order import TimeOrder
 from ._base import LatentEstimator
 from ._continuous import ContinuousColumns
+from ._sequence_tables import SequenceTables
 from ._tables import array_like, is_array
 
 
-class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
+class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
     """A hidden Markov model: a hidden state moves on from row to row, and explains the columns of each row.
 
     Rows may come in any order, and those of several sequences mixed: `sequence` tells which a row belongs to, and
@@ -96,7 +95,6 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
     }
 
     cycles = 1  # Baum and Welch
-    _is_given: np.ndarray  # of the steps to learn from: which the table has, and which were inserted
     effective_size = None
 
     def __init__(
@@ -151,23 +149,18 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
 
         Args:
             X: the table: any dataframe, a mapping of columns or an array; in any order if `time` is given. Or a path, a
-                glob, a dataset of Arrow, batches of rows or a `Stream`: all of it is read into memory, since rows of a
-                sequence may be anywhere in it.
+                glob, a dataset of Arrow, batches of rows or a `Stream`, read in batches of which codes are kept in
+                memory, since rows of a sequence may be anywhere; numbers of continuous columns are kept as they are.
             y: not used.
             sequence: which sequence each row belongs to: the name of a column of X, or one value per row. All rows are
                 one sequence unless given.
             time: when each row was: the name of a column of X, or one value per row. Rows are in order unless given.
         """
         self._validate_params()
-        if frames.is_source(X):
-            X = table_of_source(X, self._missing_codes())
         with self._or_as_before():
             self.beside_ = tuple(one if isinstance(one, str) else None for one in (sequence, time))
-            features, ids, times = self._parted(X, sequence, time)
-            table = self._learnable(features, None, None)
-            order = TimeOrder.of(table.rows, ids, times, self.step)
-            self._is_given = order.rows >= 0
-            return self._fit_table(frames.kind_of(X), order.evidence(table))
+            kind = "pyarrow" if frames.is_source(X) else frames.kind_of(X)
+            return self._fit_table(kind, self._in_order(X, sequence, time))
 
     def _train(self, table: EncodedTable) -> None:
         rows = table.here()
@@ -225,11 +218,7 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
         other = clone(self)
         other._validate_params()
         other.beside_ = (None, None)
-        features, ids, times = other._parted(X, sequence, time)
-        table = other._learnable(features, None, None)
-        order = TimeOrder.of(table.rows, ids, times, self.step)
-        other._is_given = order.rows >= 0
-        found: Selection = other._compare(order.evidence(table), list(sizes), {}, patient=False)
+        found: Selection = other._compare(other._in_order(X, sequence, time), list(sizes), {}, patient=False)
         return found
 
     def _compare(
@@ -254,43 +243,6 @@ class HiddenMarkovModel(DensityMixin, ContinuousColumns):  # type: ignore[misc]
             return Candidate.of(judged(net, every), net.free_parameters, mean)
 
         return select(fit, tried, self.criterion, patient, self._stopped)
-
-    # Tables in
-
-    def _parted(self, X: Any, sequence: Any, time: Any) -> tuple[Any, Any, Any]:
-        """The table without the columns of sequences and times, and these, each by name or by value."""
-        if isinstance(sequence, str) and sequence == time:
-            raise EvidenceError("is 'sequence' and 'time' at once.", column=sequence, remedies="name two columns")
-        found = []
-        named = [self.beside_[k] if one is None else one for k, one in enumerate((sequence, time))]
-        for setting, given, one in zip(("sequence", "time"), (sequence, time), named, strict=True):
-            if not isinstance(one, str):
-                found.append(one)
-            elif not is_array(X) and frames.has_column(X, one):
-                found.append(frames.as_list(frames.column(X, one)))
-                X = frames.without_column(X, one)
-            elif given is None:
-                taken = (
-                    "all rows are taken for one sequence" if setting == "sequence" else "rows are taken as they follow"
-                )
-                warn(
-                    f"the model was learnt with this column as {setting!r}, and the table does not have it: {taken}.",
-                    TableWarning,
-                    column=one,
-                    remedies=("add the column", Remedy("give one value per row", None, **{setting: ...})),
-                )
-                found.append(None)
-            else:
-                raise unknown_name("column", one, () if is_array(X) else frames.columns(X))
-        return X, found[0], found[1]
-
-    def _ordered(self, X: Any, sequence: Any, time: Any) -> tuple[Evidence, TimeOrder, Any]:
-        """A table to be asked about, in the order of time; and as given, without sequences and times."""
-        check_is_fitted(self)
-        features, ids, times = self._parted(X, sequence, time)
-        table = self._encoded(self._coded(features), None)
-        order = TimeOrder.of(table.rows, ids, times, self.step)
-        return order.evidence(table), order, features
 
     # What everybody may ask
 

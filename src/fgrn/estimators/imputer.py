@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils._set_output import _get_output_config
 
-from ..core.exceptions import unknown_name
+from ..core.exceptions import FgrnError, unknown_name
 from ..learning.criteria import HELD_OUT
 from ..tables import frames, outputs
 from ..tables.encoded import EncodedTable
 from ..tables.schema import BINS, MOST_LEVELS, Schema
+from ._continuous import ContinuousColumns
 from ._kept_rows import KeptRows
 from .latent import ChoosingTransformer
 
 
-class LatentImputer(OneToOneFeatureMixin, KeptRows, ChoosingTransformer):  # type: ignore[misc]
+class LatentImputer(OneToOneFeatureMixin, ContinuousColumns, KeptRows, ChoosingTransformer):  # type: ignore[misc]
     """Imputes missing values: the most probable level, or the expected number, given all known values of the row.
 
     Args:
@@ -32,6 +33,10 @@ class LatentImputer(OneToOneFeatureMixin, KeptRows, ChoosingTransformer):  # typ
         criterion: for n_hidden="auto": "bic", "aic" or "held_out".
         max_hidden: for n_hidden="auto": the largest number of states to try.
         n_bins: the number of bins of a column with many distinct numbers.
+        continuous: the columns of numbers that are normally distributed in each state: names, or numbers of the columns
+            of an array, or "auto" for all that would be put into bins. Others are put into bins.
+        covariance: the variances of continuous columns: "diagonal" for every state and column its own, "spherical" for
+            every state one, "tied" for every column one.
         max_levels: the maximum number of levels of a column of words or categories.
         missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
             such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
@@ -51,6 +56,11 @@ class LatentImputer(OneToOneFeatureMixin, KeptRows, ChoosingTransformer):  # typ
         history_: the course of learning: log-likelihood per epoch, convergence, execution.
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ChoosingTransformer._parameter_constraints,
+        **ContinuousColumns._continuous_constraints,
+    }
+
     def __init__(
         self,
         n_hidden: int | str = "auto",
@@ -64,6 +74,8 @@ class LatentImputer(OneToOneFeatureMixin, KeptRows, ChoosingTransformer):  # typ
         criterion: str = "held_out",
         max_hidden: int = 64,
         n_bins: int = BINS,
+        continuous: Any = None,
+        covariance: str = "diagonal",
         max_levels: int = MOST_LEVELS,
         missing_values: Any = None,
         schema: Schema | None = None,
@@ -84,6 +96,8 @@ class LatentImputer(OneToOneFeatureMixin, KeptRows, ChoosingTransformer):  # typ
         self.criterion = criterion
         self.max_hidden = max_hidden
         self.n_bins = n_bins
+        self.continuous = continuous
+        self.covariance = covariance
         self.max_levels = max_levels
         self.missing_values = missing_values
         self.schema = schema
@@ -128,6 +142,12 @@ class LatentImputer(OneToOneFeatureMixin, KeptRows, ChoosingTransformer):  # typ
         """
         data = self._coded(X)
         names = list(self.schema_.states)
+        if column in self.schema_.continuous:
+            raise FgrnError(
+                "it is continuous, so that its numbers have a density and no probabilities.",
+                column=column,
+                remedies="use transform for the expected number, or draws",
+            )
         if column is not None and column not in names:
             raise unknown_name("column", column, names)
         wanted = names if column is None else [column]

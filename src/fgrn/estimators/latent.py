@@ -136,7 +136,9 @@ class LatentClassModel(DensityMixin, ContinuousColumns, ExternalVariables, Choos
             follows data that change with time; None for no limit.
         constraints: item-response probabilities that are held or equal, a list of ("fixed", item, class, level, value),
             ("zero", item, class, level), ("equal", item, item, ...) for items with the same probabilities in every
-            class, and ("equal", (item, class), (item, class), ...). Classes are numbered from 0, items are columns.
+            class, and ("equal", (item, class), (item, class), ...). Classes are numbered from 0, items are columns. Of
+            continuous columns: ("fixed", column, class, "mean", value), or "variance", and
+            ("equal", (column, class, "mean"), (column, class, "mean"), ...).
         engine: "auto", "cpu" or "reference".
         random_state: the seed or generator of the random starts.
         checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.

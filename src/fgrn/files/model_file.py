@@ -9,7 +9,8 @@ extended.
 
     "table/<number>", "prior/<number>"     current tables and priors
     "start/<block>", "support/<block>"     tables, priors and supports as given by the user
-    "online"                               expected counts per row, all tables and then all priors
+    "online"                               expected counts per row, all tables and then all priors; then of continuous
+                                           columns the weights, sums and sums of squares in each state
     "mixture/..."                          trees that share tables with the network, see `mixture_file`
     "leaves"                               of continuous columns, if the document has "leaves", the means and then the
                                            logarithms of the variances, (2, states, columns), in units of the columns
@@ -61,6 +62,7 @@ FORMAT_VERSION = 2
 """Version of the model format; raised when older code would misread a file, not for keys it may ignore."""
 
 COUNTED = "what was counted in batches"
+COUNTED_NUMBERS = "what was counted in batches, with sums of numbers"
 """What messages call the tensor of running counts."""
 
 DECIDING = "its tables that were refined for the class"
@@ -238,12 +240,14 @@ def _decode_network(container: Container) -> tuple[Network, Network | None, Tree
     shapes = [(size,) for size in layout.prior_sizes]
     tables, undrawn_tables = _request_current(container, "tables", layout.table_names, layout.table_shapes)
     priors, undrawn_priors = _request_current(container, "priors", [(name,) for name in layout.prior_names], shapes)
-    if "online" in document:
-        container.want(_online_record(document)["tensor"], COUNTED, "F64", (layout.size,))
     if "decision" in document:
         container.want(_decision_tensor(document), DECIDING, "F64", (layout.size,))
     request_mixture(container, layout)
     leaves = read_leaves(document, variables)
+    if "online" in document:
+        count = layout.size + (0 if leaves is None else leaves.count_size)
+        what = COUNTED if leaves is None else COUNTED_NUMBERS
+        container.want(_online_record(document)["tensor"], what, "F64", (count,))
     if leaves is not None:
         container.want("leaves", LEAVES, "F64", (2, *leaves.shape))
     arrays = container.tensors(_check_tensor)
@@ -297,6 +301,9 @@ def _check_tensor(rows: np.ndarray, first: int, what: str) -> None:
     """Raise `Refused` unless rows are distributions or, for running counts, finite and not negative."""
     if what == LEAVES:
         check_leaves(rows)
+    elif what == COUNTED_NUMBERS:
+        if not np.isfinite(rows).all():
+            raise Refused(f"{what} is not finite.")
     elif what not in (COUNTED, DECIDING):
         check_distributions(rows, first, what)
     elif not (np.isfinite(rows) & (rows >= 0)).all():

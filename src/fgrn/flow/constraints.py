@@ -15,6 +15,8 @@ import numpy as np
 from ..core.arrays import ReadOnlyArrays, frozen
 from ..core.exceptions import LearningError
 from ..plan.plan import Layout
+from .gaussian_leaves import GaussianLeaves
+from .moment_constraints import MomentConstraints, names_continuous
 
 FORMS = (
     "('equal', 'q1', 'q2', ...) for items, ('equal', ('q1', 0), ('q1', 1), ...) for rows of tables (classes), "
@@ -31,14 +33,28 @@ class Constraints(ReadOnlyArrays):
 
     fixed    (cells,): the probability a cell is held at; NaN where it is free
     leader   (cells,): the cell that each cell is equal to: itself, or one of the first of the equal rows
+    moments  those of means and variances of continuous columns, if there are any
     """
 
     fixed: np.ndarray
     leader: np.ndarray
+    moments: MomentConstraints | None = None
 
     @classmethod
-    def of(cls, entries: Iterable[Any], layout: Layout, place: Callable[[str, Any], int]) -> Constraints:
+    def of(
+        cls,
+        entries: Iterable[Any],
+        layout: Layout,
+        place: Callable[[str, Any], int],
+        leaves: GaussianLeaves | None = None,
+    ) -> Constraints:
         """From a list of constraints by name, see `FORMS`; `place` finds the number of a level of a table."""
+        moments = None
+        if leaves is not None:
+            every = list(entries)
+            of_numbers = [entry for entry in every if names_continuous(entry, leaves.columns)]
+            entries = [entry for entry in every if entry not in of_numbers]
+            moments = MomentConstraints.of(of_numbers, leaves) if of_numbers else None
         fixed, first = np.full(layout.size, np.nan), np.arange(len(layout.lines))
         for entry in entries:
             parts = list(entry) if isinstance(entry, (list, tuple)) else []
@@ -63,7 +79,7 @@ class Constraints(ReadOnlyArrays):
         fixed = _shared(fixed, leader)
         nothing_left = np.bincount(layout.line_of, np.nan_to_num(fixed)) >= 1 - ROUNDED
         fixed[np.isnan(fixed) & nothing_left[layout.line_of]] = 0.0
-        return cls(frozen(fixed, np.float64), frozen(leader, np.intp))._checked(layout)
+        return cls(frozen(fixed, np.float64), frozen(leader, np.intp), moments)._checked(layout)
 
     def _checked(self, layout: Layout) -> Constraints:
         held = np.bincount(layout.line_of, np.nan_to_num(self.fixed))

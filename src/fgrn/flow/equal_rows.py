@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -58,3 +59,32 @@ def _keys(evidence: Evidence) -> np.ndarray:
         keys ^= keys >> HALF
         keys *= SECOND_MIX
     return keys
+
+
+MOST_KINDS = 2**16
+"""Joint states of all columns, missing values included, up to which each combination has a number."""
+
+
+def kinds_of_rows(
+    evidence: Evidence, cardinality: np.ndarray, edges: Sequence[int]
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return a row of each kind, and the kind of each row: rows are of one kind if their codes of some edges are equal.
+
+    None if there could be too many kinds, or half as many as rows.
+    """
+    number, size = np.zeros(evidence.rows, dtype=np.int32), 1
+    for edge in edges:
+        width = int(cardinality[edge]) + 1
+        size *= width
+        if size > MOST_KINDS:
+            return None
+        number *= np.int32(width)
+        number += evidence.codes[:, evidence.slot[edge]]
+        number += np.int32(1)  # unknown is -1
+    row_of = np.full(size, -1, dtype=np.intp)
+    row_of[number] = np.arange(evidence.rows)
+    first = row_of[row_of >= 0]
+    if 2 * len(first) > evidence.rows:
+        return None
+    row_of[number[first]] = np.arange(len(first))
+    return first, row_of[number]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -74,16 +73,20 @@ class Explained:
 
     def count(self, values: np.ndarray) -> Counts:
         """See `EStep`."""
-        with self._explained(values):
+        try:
             return self.estep.count(values)
+        except ImpossibleEvidence as error:
+            raise self.explain(error, np.asarray(values)) from None
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
         """See `EStep`."""
         recount = self.estep.cycles(values)
 
         def count(tables: np.ndarray) -> Counts:
-            with self._explained(values):
+            try:
                 return recount(tables)
+            except ImpossibleEvidence as error:
+                raise self.explain(error, np.asarray(values)) from None
 
         return count
 
@@ -91,13 +94,6 @@ class Explained:
         """See `EStep`."""
         found = self.estep.batches(size, seed)
         return [self] if len(found) == 1 else [replace(self, estep=_Part(one, self.estep)) for one in found]
-
-    @contextmanager
-    def _explained(self, values: np.ndarray) -> Iterator[None]:
-        try:
-            yield
-        except ImpossibleEvidence as error:
-            raise self.explain(error, np.asarray(values)) from None
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ import numpy as np
 from ..core import settings
 from ..core.exceptions import LearningError, Remedy
 from ..engines import blocks_of_rows
+from .moment_constraints import MomentConstraints
 
 COVARIANCES = ("diagonal", "spherical", "tied")
 
@@ -157,11 +158,10 @@ class GaussianLeaves:
         return Moments(centres + scales * means, scales**2 * np.exp(logs))
 
     def parameters_of(self, moments: Moments) -> np.ndarray:
-        """The parameters with these means and variances, in the units of the table."""
+        """The parameters with these means and variances, in the units of the table; no variance is below its limit."""
         centres, scales = self._units
-        return np.concatenate(
-            [((moments.means - centres) / scales).ravel(), np.log(moments.variances / scales**2).ravel()]
-        )
+        logs = np.log(np.maximum(moments.variances / scales**2, LEAST_VARIANCE))
+        return np.concatenate([((moments.means - centres) / scales).ravel(), logs.ravel()])
 
     def at_limit(self, moments: Moments) -> np.ndarray:
         """(states, columns): which variances are at their limit."""
@@ -207,21 +207,48 @@ class GaussianLeaves:
             total[2] += share @ values**2
         return total.ravel()
 
+    def expected_counts(self, shares: np.ndarray, moments: Moments) -> np.ndarray:
+        """The moments per row that the model expects, with states in these shares and every number known."""
+        means, logs = self._parts(self.parameters_of(moments))
+        weight = np.broadcast_to(shares[:, None], self.shape)
+        return np.concatenate([weight, weight * means, weight * (np.exp(logs) + means**2)]).ravel()
+
+    @property
+    def count_size(self) -> int:
+        """The number of cells of the counts: W, X and Q."""
+        return 3 * self.states * len(self.columns)
+
     # M-step
 
-    def updated(self, counts: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-        """The parameters from moments; where there are none they stay as they are."""
-        weight, sums, squares = counts.reshape(3, *self.shape)
-        means, logs = (part.copy() for part in self._parts(parameters))
+    def updated(
+        self, counts: np.ndarray, parameters: np.ndarray, constraints: MomentConstraints | None = None
+    ) -> np.ndarray:
+        """The parameters from moments, under constraints; where there are no moments they stay as they are."""
+        weight, sums, squares = (part.ravel() for part in counts.reshape(3, *self.shape))
+        half = self.size // 2
+        means, logs = (part.ravel().copy() for part in self._parts(parameters))
+        equal = self.equal_cells if constraints is None else constraints.leader
+        fixed = np.full(self.size, np.nan) if constraints is None else constraints.fixed
         there = weight > LEAST_WEIGHT
-        np.divide(sums, weight, out=means, where=there)
-        left = np.where(there, squares - weight * means**2, 0.0)
         weight = np.where(there, weight, 0.0)
-        axis = {"diagonal": (), "spherical": (1,), "tied": (0,)}[self.covariance]
-        left, weight = left.sum(axis=axis, keepdims=True), weight.sum(axis=axis, keepdims=True)
-        variances = np.divide(left, weight, out=np.exp(logs) * np.ones(self.shape), where=weight > LEAST_WEIGHT)
+
+        def pooled(values: np.ndarray, leader: np.ndarray) -> np.ndarray:
+            found: np.ndarray = np.bincount(leader, np.where(there, values, 0.0), minlength=half)[leader]
+            return found
+
+        of_means, of_logs = equal[:half], equal[half:] - half
+        if not np.array_equal(of_means, np.arange(half)):  # equal means of different variances
+            precision = np.exp(-logs)
+            total, sums_of_all = pooled(weight * precision, of_means), pooled(sums * precision, of_means)
+        else:
+            total, sums_of_all = weight, sums
+        np.divide(sums_of_all, total, out=means, where=total > LEAST_WEIGHT)
+        means = np.where(np.isnan(fixed[:half]), means, fixed[:half])
+        left = pooled(squares - 2 * means * sums + weight * means**2, of_logs)
+        total = pooled(weight, of_logs)
+        variances = np.divide(left, total, out=np.exp(logs), where=total > LEAST_WEIGHT)
         logs = np.log(np.maximum(variances, LEAST_VARIANCE))
-        return np.concatenate([means.ravel(), logs.ravel()])
+        return np.concatenate([means, np.where(np.isnan(fixed[half:]), logs, fixed[half:])])
 
     def within_limits(self, parameters: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
         """Extrapolated parameters; the others if one of them is no number, or a variance is below its limit."""

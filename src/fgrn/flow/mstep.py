@@ -128,7 +128,8 @@ def updated(
         now, then = (replace(one, values=one.values[:end]) for one in (parameters, before))
         tables = updated(replace(spec, leaves=None), now, counts[:end], smoothing, then, which)
         moments = parameters.values[end:]
-        moved = np.where(spec.learnt_moments, spec.leaves.updated(counts[end:], moments), moments)
+        met = None if spec.constraints is None else spec.constraints.moments
+        moved = np.where(spec.learnt_moments, spec.leaves.updated(counts[end:], moments, met), moments)
         return replace(tables, values=np.concatenate([tables.values, moved]))
     cells, totals = _cells_and_totals(spec, np.asarray(counts), smoothing)
     if not totals.max() < np.inf:  # NaN is not less either
@@ -145,10 +146,11 @@ def updated(
             learnt = learnt & layout.spread(chosen, [False] * len(spec.priors), np.bool_)
         values = np.where(learnt & (total < LEAST_COUNT), before.values, parameters.values)
         np.divide(cells, total, out=values, where=learnt & (total >= LEAST_COUNT))
-    for number, form in spec.learnt_forms:
+    for number, form in spec.learnt_forms if spec.forms else ():
         if which is None or number in which:
             table, first = (layout.table(one.values, number) for one in (parameters, before))
             layout.table(values, number)[...] = form.updated(table, layout.table(cells, number), first)
+    values.setflags(write=False)  # so that it is not copied
     return Parameters(values, parameters.undrawn_tables, parameters.undrawn_priors)
 
 

@@ -30,6 +30,7 @@ from ..plan.plan import Layout, Plan
 from .counts import CountingMethod, Counts, decayed
 from .esteps import EStep
 from .mstep import Smoothing
+from .rule import Rule
 
 POWER = 0.6
 """How fast old counts are forgotten, unless said otherwise."""
@@ -93,6 +94,15 @@ class Online:
     def closed(self, running: np.ndarray, weight: float) -> None:
         """Update the running counts by a batch."""
         self.batches, self.weight, self.running = self.batches + 1, self.weight + weight, running
+
+
+def check_online(rule: Rule, checkpoint: object, validation: object) -> None:
+    """Refuse settings of learning that rows which are seen once leave no room for."""
+    if rule.starts > 1 or rule.accelerate or rule.batch_size or checkpoint is not None or validation is not None:
+        raise LearningError(
+            "Batches seen once go on from the tables as they are: starts=1, accelerate=False, no batch_size, no "
+            "validation, and no checkpoint."
+        )
 
 
 def expected(plan: Plan, values: np.ndarray, beliefs: Sequence[np.ndarray]) -> np.ndarray:

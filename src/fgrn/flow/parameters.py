@@ -149,6 +149,7 @@ def free_parameters(spec: Specification) -> int:
     """
     leaves = 0 if spec.leaves is None else spec.leaves.free_parameters
     if spec.constraints is not None:
+        leaves = leaves if spec.constraints.moments is None else spec.constraints.moments.free_parameters
         return leaves + spec.constraints.free_parameters(spec.layout, spec.learnt & spec.supported)
     cells = int((spec.is_free & spec.supported).sum())
     rows = int(spec.is_free[spec.layout.lines].sum()) if spec.layout.size else 0
@@ -268,6 +269,8 @@ def random_start(spec: Specification, parameters: Parameters, seed: int, start: 
         tables_and_priors = values[: layout.size]
         met = spec.constraints.met(layout, tables_and_priors, tables_and_priors)
         tables_and_priors[...] = np.where(spec.learnt, met, tables_and_priors)
+        if spec.constraints.moments is not None:
+            values[layout.size :] = spec.constraints.moments.met(values[layout.size :])
     return Parameters(values, parameters.undrawn_tables - set(tables), parameters.undrawn_priors - set(priors))
 
 

@@ -34,8 +34,9 @@ from ..plan.plan import Plan
 from ..plan.schedule import Programs
 from ..tables.encoded import Evidence
 from .counts import CountingMethod, Counts, LocalEStep
+from .equal_rows import kinds_of_rows
 from .marginals import normalised, refuse_impossible
-from .messages import WAYS, Messages, sweep, sweeper
+from .messages import Messages, sweeper
 
 SMALLEST, LEAST_SHARE, SMALL_STEP = 2.0**-500, 2.0**-430, 1e-30
 """A state below the first, in a message that sums to one, counts as lost by underflow. That is harmless if every state
@@ -91,10 +92,11 @@ class Sequences:
 
     engine: Engine
     plan: Plan
-    programs: Programs
+    programs_for: Callable[[Evidence], Programs]  # by the variables on which a table has evidence
     evidence: Evidence
     link: Link
     threads: int | None = None
+    merge: bool = True  # rows with equal values have one message
     _support: tuple[np.ndarray, np.ndarray] | None = field(default=None, init=False)
 
     @property
@@ -110,66 +112,122 @@ class Sequences:
 
     def local(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the message of each row's own values to its hidden variable, and the logarithm of its scale."""
-        name = self.plan.names[self.link.source]
+        edge = self.link.source
+        message, scale = self._local_of_kinds(values)
+        if self._kinds is None:
+            return message, scale
+        which = self._kinds[1]
+        message, scale = message.take(which, axis=0), scale.take(which) + self.evidence.log_scale
+        if self.evidence.slot[edge] >= 0:
+            message *= self.evidence.weights(edge, self.states)
+            total = message.sum(axis=1)
+            faint = np.flatnonzero(total < np.finfo(np.float64).tiny)
+            total[faint] = 1.0
+            message /= total[:, None]
+            scale += np.log(total)
+            if len(faint):  # the product is lost, or impossible
+                some = replace(self, evidence=self.evidence.take(faint), merge=False)
+                try:
+                    message[faint], scale[faint] = some.local(values)
+                except ImpossibleEvidence as error:
+                    refuse_impossible(faint[list(error.rows)])
+        return message, scale
+
+    def _local_of_kinds(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """`local` of each kind of row, or of all rows if kinds are not told apart."""
         found = self._sweep_rows(self.alone(values))
-        refuse_impossible(np.flatnonzero(found.impossible))
-        return found.backward(name), found.log_likelihood + np.log(self.states)
+        impossible = found.impossible
+        if impossible.any():
+            refuse_impossible(np.flatnonzero(impossible if self._kinds is None else impossible[self._kinds[1]]))
+        return found.backward(self.plan.names[self.link.source]), found.log_likelihood + np.log(self.states)
 
     @cached_property
     def _sweep_rows(self) -> Callable[[np.ndarray], Messages]:
-        """What computes the messages of single rows to their hidden variables."""
-        rows = self.engine, self.plan, self.programs, self.evidence
+        """What computes the messages of single rows, or of each kind of row, to their hidden variables."""
+        evidence = self.evidence if self._kinds is None else self._kinds[0]
+        rows = self.engine, self.plan, self.programs_for(evidence), evidence
         return sweeper(*rows, [self.plan.names[self.link.source]], self.threads, ("backward", "likelihood"))
+
+    @cached_property
+    def _kinds(self) -> tuple[Evidence, np.ndarray] | None:
+        """One row of each kind, without the hidden variable, and the kind of each row; None if there are too many."""
+        evidence, edge = self.evidence, self.link.source
+        if not self.merge or evidence.soft_edges() - {edge}:
+            return None
+        found = kinds_of_rows(evidence, self.plan.cardinality, [one for one in evidence.edges() if one != edge])
+        if found is None:
+            return None
+        first, which = found
+        some = replace(evidence.take(first), log_scale=np.zeros(len(first)), begins=np.zeros(0, dtype=bool))
+        return (some.without(self.plan.names[edge]) if evidence.slot[edge] >= 0 else some), which
 
     @cached_property
     def _scanner(self) -> Scanner:
         return able(self.engine, "scan").scanner(self.evidence.begins, self.states, self.threads)
 
-    def scan(self, values: np.ndarray, weights: np.ndarray) -> Scanned:
-        """Run forward-backward along all sequences: messages, log-likelihoods of rows, and expected counts."""
+    def scan(self, values: np.ndarray, weights: np.ndarray | None) -> Scanned:
+        """Run forward-backward along all sequences: messages, log-likelihoods of rows, and expected counts.
+
+        Without weights only forward: the log-likelihoods, and the messages of the past.
+        """
         local, scale = self.local(values)
         prior = self.plan.layout.prior(values, self.link.prior)
         table = self.plan.layout.table(values, self.link.table)
         scan = self._scanner(prior, table, local, weights)
-        doubtful = found = self._doubtful(values, scan, local, table)
+        both_ways = weights is not None
+        doubtful = found = self._doubtful(values, scan, local, table, both_ways)
         while found.any():  # again without them: they may have hidden others
             sure = np.where(doubtful[:, None], 1 / self.states, local)
-            scan = self._scanner(prior, table, sure, np.where(doubtful, 0.0, weights))
-            found = self._doubtful(values, scan, sure, table) & ~doubtful
+            scan = self._scanner(prior, table, sure, None if weights is None else np.where(doubtful, 0.0, weights))
+            found = self._doubtful(values, scan, sure, table, both_ways) & ~doubtful
             doubtful = doubtful | found
         likelihood = np.log(scan.likelihood) + scale
         if not doubtful.any():
             return Scanned(scan, local, likelihood, scan.first, scan.steps * table)
         rows = np.flatnonzero(doubtful)  # these in the log domain
         log_local = self._log_local(values, rows)
-        part = log_scan(logarithm(prior), logarithm(table), log_local, self.evidence.begins[rows], weights[rows])
+        counted = None if weights is None else weights[rows]
+        part = log_scan(logarithm(prior), logarithm(table), log_local, self.evidence.begins[rows], counted)
         refuse_impossible(rows[np.isneginf(part.seen)])
         likelihood[rows] = part.seen + scale[rows]
         scan.past[rows] = distribution(part.past)
+        if weights is None:
+            return Scanned(scan, local, likelihood, scan.first, scan.steps)
         scan.future[rows] = np.exp(part.future)
         scan.around[rows] = _representable(part.past + part.future, log_local)
         first, steps = scan.first + part.first, scan.steps * table + part.steps
         return Scanned(scan, local, likelihood, first, steps, (rows, part, log_local))
 
     def log_messages(self, values: np.ndarray) -> np.ndarray:
-        """Return the message of each row to its hidden variable as logarithms; where it nearly underflows, exactly."""
-        local, _ = self.local(values)
+        """Return the message of each row to its hidden variable as logarithms, up to a constant in each row.
+
+        Where a message nearly underflows it is computed in the log domain.
+        """
+        local, _ = self._local_of_kinds(values)
         logs = logarithm(local)
-        is_faint = local < SMALLEST
-        if is_faint.any():
-            faint = np.flatnonzero(is_faint.any(axis=1))
-            logs[faint] = self._log_local(values, faint)
+        faint = np.flatnonzero((local < SMALLEST).any(axis=1))
+        if len(faint):
+            logs[faint] = self._log_local(values, faint, of_kinds=True)
+        if self._kinds is None:
+            return logs
+        logs = logs.take(self._kinds[1], axis=0)
+        if self.evidence.slot[self.link.source] >= 0:
+            logs += logarithm(self.evidence.weights(self.link.source, self.states))
         return logs
 
-    def _log_local(self, values: np.ndarray, rows: np.ndarray, largest: bool = False) -> np.ndarray:
+    def _log_local(
+        self, values: np.ndarray, rows: np.ndarray, largest: bool = False, of_kinds: bool = False
+    ) -> np.ndarray:
         """Return the messages of some rows to their hidden variables as normalised logarithms, without underflow."""
-        evidence = self.evidence.take(rows)
-        engine = tracer(largest)
-        (found,) = engine.logs(self.plan, self.programs, self.alone(values), evidence, [self.link.source], whole=False)
+        every = self._kinds[0] if of_kinds and self._kinds is not None else self.evidence
+        evidence, engine, edges = every.take(rows), tracer(largest), [self.link.source]
+        (found,) = engine.logs(self.plan, self.programs_for(evidence), self.alone(values), evidence, edges, whole=False)
         local: np.ndarray = found if largest else found - log_sum(found, axis=1)[:, None]
         return local
 
-    def _doubtful(self, values: np.ndarray, scan: Scan, local: np.ndarray, table: np.ndarray) -> np.ndarray:
+    def _doubtful(
+        self, values: np.ndarray, scan: Scan, local: np.ndarray, table: np.ndarray, both_ways: bool
+    ) -> np.ndarray:
         """Return the rows of sequences that seem impossible or, if there are none, in which underflow may matter later.
 
         Where every state leads to every other, a state below SMALLEST never matters again.
@@ -182,12 +240,16 @@ class Sequences:
                 there = self._supported(values) | there
             leads = table > 0
             inner = np.flatnonzero(~begins)  # rows with one before
-            past, future = scan.past, scan.future
+            past = scan.past
             with np.errstate(under="ignore"):
-                here, ahead = past * local, local * future
+                here = past * local
             lost = there & (past > 0) & (here < SMALLEST * scan.likelihood[:, None])
             missed = (lost[inner - 1] @ leads) & (past[inner] < LEAST_SHARE)
             doubtful[inner] |= missed.any(axis=1)
+        if both_ways and not doubtful.any() and table.min(initial=1.0) < SMALL_STEP:
+            future = scan.future
+            with np.errstate(under="ignore"):
+                ahead = local * future
             lost_ahead = there & (future > 0) & (ahead < SMALLEST * ahead.sum(axis=1, keepdims=True))
             share = normalised(future)
             missed = (lost_ahead[inner] @ leads.T) & (share[inner - 1] < LEAST_SHARE)
@@ -227,7 +289,6 @@ class Chained:
     """The E-step over sequences of rows: an epoch is one iteration of Baum and Welch (1970)."""
 
     sequences: Sequences
-    inner_programs: Programs  # with evidence on the hidden variable
     expect: bool
 
     @cached_property
@@ -236,8 +297,9 @@ class Chained:
         mine = self.sequences
         evidence, room = mine.with_hidden()
         estep = LocalEStep(
-            mine.engine, mine.plan, self.inner_programs, evidence, self.expect, threads=mine.threads, merge=False
-        )
+            mine.engine, mine.plan, mine.programs_for(evidence), evidence, self.expect, threads=mine.threads,
+            merge=False,
+        )  # fmt: skip
         return estep, room
 
     @property
@@ -281,104 +343,9 @@ class Chained:
         return Counts(out, likelihood, counts.weight), found
 
 
-def marked_messages(sequences: Sequences, inner: Programs, values: np.ndarray, kept: tuple[str, ...]) -> Messages:
-    """Return the messages of all rows; the log-likelihood of impossible rows and those after them is -inf."""
-    evidence = sequences.evidence
-    which = np.cumsum(evidence.begins)
-    fine = np.ones(evidence.rows, dtype=bool)
-    while True:
-        rows = np.flatnonzero(fine)
-        part = sequences if fine.all() else replace(sequences, evidence=evidence.take(rows))
-        try:
-            found = chained_messages(part, inner, values, kept)
-        except ImpossibleEvidence as error:
-            for row in rows[list(error.rows)].tolist():
-                fine[row:] &= which[row:] != which[row]
-        else:
-            break
-    if fine.all():
-        return found
-    arrays = {way: np.zeros((evidence.rows, array.shape[1])) for way, array in found._arrays.items()}
-    for way, array in arrays.items():
-        array[rows] = found._arrays[way]
-        array.setflags(write=False)
-    likelihood = np.full(evidence.rows, -np.inf)
-    likelihood[rows] = found.log_likelihood
-    everywhere = np.ones(evidence.rows, dtype=bool)
-    return replace(found, _likelihood=likelihood, converged=everywhere, _arrays=arrays)
-
-
-def chained_messages(sequences: Sequences, inner: Programs, values: np.ndarray, kept: tuple[str, ...]) -> Messages:
-    """Return the messages of all rows of sequences; the log-likelihood of a row is conditional on the rows before."""
-    mine, plan, link = sequences, sequences.plan, sequences.link
-    whole = mine.scan(values, np.ones(mine.evidence.rows))
-    scan, local = whole.scan, whole.local
-    evidence, room = mine.with_hidden()
-    mine.around(scan, room)
-    found = sweep(mine.engine, plan, inner, mine.alone(values), evidence, plan.names, mine.threads)
-    arrays = {way: found._arrays[way].copy() for way in WAYS}
-    table = plan.layout.table(values, link.table)
-    begins = mine.evidence.begins
-    here = normalised(scan.past * local)  # of the hidden variable, given this row and all before
-    known = {
-        link.source: [scan.past, normalised(local * scan.future), normalised(here * scan.future)],
-        link.leg: [here, normalised(scan.future), normalised(here * scan.future)],
-        link.output: _onwards(here @ table, _ahead(local * scan.future, begins, 1.0)),
-    }
-    if whole.again is not None:
-        rows, part, log_local = whole.again
-        now, log_table = part.past + log_local, logarithm(table)
-        onwards = log_sum(now[:, :, None] + log_table, axis=1)
-        ahead = _ahead(log_local + part.future, begins[rows], 0.0)
-        exact = {
-            link.source: (part.past, log_local + part.future, now + part.future),
-            link.leg: (now, part.future, now + part.future),
-            link.output: (onwards, ahead, onwards + ahead),
-        }
-        for edge, logs in exact.items():
-            for message, theirs in zip(known[edge], logs, strict=True):
-                message[rows] = distribution(theirs)
-    for edge, messages in known.items():
-        place = plan.columns(edge)
-        for way, message in zip(WAYS, messages, strict=True):
-            arrays[way][:, place] = message
-    for array in arrays.values():
-        array.setflags(write=False)
-    return replace(found, kept=kept, _likelihood=whole.log_likelihood, _arrays=arrays)
-
-
-def _ahead(message: np.ndarray, begins: np.ndarray, nothing: float) -> np.ndarray:
-    """Return the message of all later rows to the next hidden variable; `nothing` in the last row of a sequence."""
-    out = np.full_like(message, nothing)
-    inner = np.flatnonzero(~begins)
-    out[inner - 1] = message[inner]
-    return out
-
-
-def _onwards(forward: np.ndarray, backward: np.ndarray) -> list[np.ndarray]:
-    return [forward, normalised(backward), normalised(forward * backward)]
-
-
 def _representable(around: np.ndarray, local: np.ndarray) -> np.ndarray:
     """Return the product of past and future messages as numbers: exact for all but negligible states of the row."""
     both = around + local
     matters = both > both.max(axis=1, keepdims=True) - NEGLIGIBLE
     top = np.where(matters, around, -np.inf).max(axis=1, keepdims=True)
     return normalised(np.exp(np.minimum(around - top, LARGEST_LOG)))
-
-
-def likeliest_path(sequences: Sequences, values: np.ndarray, alone: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Return the most probable path of the hidden variable (Viterbi), and the log-weight of each sequence.
-
-    The log-weight is at the first row of each sequence, and 0 elsewhere. Other unknown variables have their most
-    probable states, too; with `alone` they are summed out.
-    """
-    mine, layout = sequences, sequences.plan.layout
-    every = np.arange(mine.evidence.rows)
-    local = mine.log_messages(values) if alone else mine._log_local(values, every, largest=True)
-    prior = logarithm(layout.prior(values, mine.link.prior))
-    table = logarithm(layout.table(values, mine.link.table))
-    path, weight = able(mine.engine, "scan").best_path(prior, table, local, mine.evidence.begins)
-    impossible = np.isneginf(weight)
-    refuse_impossible(np.flatnonzero(impossible))
-    return path, weight

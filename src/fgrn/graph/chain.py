@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,8 @@ from ..flow import em
 from ..flow.evidence import encode, known_names
 from ..flow.gaussian_leaves import GaussianLeaves
 from ..flow.messages import Messages
-from ..flow.sequences import Chained, Link, Sequences, likeliest_path, marked_messages
+from ..flow.sequence_messages import likeliest_path, marked_messages
+from ..flow.sequences import Chained, Link, Sequences
 from ..learning.execution import engine_for
 from ..learning.learn import EStepOf
 from ..plan.plan import Plan
@@ -121,10 +123,10 @@ class Chain(Network):
         return plan, self.link
 
     def _sequences(
-        self, runner: engines.Engine, plan: Plan, programs: Programs, encoded: Evidence, threads: int | None
-    ) -> tuple[Sequences, Programs]:
-        sequences = Sequences(runner, plan, programs, encoded, Link.of(plan, *self.link), threads)
-        return sequences, self._programs_for(plan, (), sequences.with_hidden()[0])
+        self, runner: engines.Engine, plan: Plan, encoded: Evidence, threads: int | None = None, paused: Any = ()
+    ) -> Sequences:
+        programs_for = partial(self._programs_for, plan, paused)
+        return Sequences(runner, plan, programs_for, encoded, Link.of(self._plan(), *self.link), threads)
 
     def _swept(
         self,
@@ -136,8 +138,7 @@ class Chain(Network):
         threads: int | None,
         parts: tuple[str, ...],
     ) -> Messages:
-        sequences, inner = self._sequences(engine, plan, programs, evidence, threads)
-        return marked_messages(sequences, inner, self._tables, kept).only(kept, parts)
+        return marked_messages(self._sequences(engine, plan, evidence, threads), self._tables, kept, parts)
 
     def most_probable(self, evidence: frames.Data = None, *, names: Collection[Name] | None = None) -> MostProbable:
         """Return the most probable joint states of all variables of each sequence: the Viterbi path.
@@ -146,11 +147,10 @@ class Chain(Network):
         `Network.most_probable`.
         """
         output, source = self.link
-        whole, plan = self._plan(), self._plan((output,))  # what leads on is decided by the path
+        plan = self._plan((output,))  # what leads on is decided by the path
         encoded = self._encode(plan, evidence)
-        programs = self._programs_for(plan, (output,), encoded)
-        link, values = Link.of(whole, output, source), self._tables
-        sequences = Sequences(engines.get("reference"), plan, programs, encoded, link)
+        sequences, values = self._sequences(engines.get("reference"), plan, encoded, paused=(output,)), self._tables
+        link = sequences.link
         path, weight = likeliest_path(sequences, values)
         known, _ = sequences.with_hidden()
         codes = known.codes.astype(np.int32)
@@ -179,10 +179,8 @@ class Chain(Network):
         output, source = self.link
         plan = self._plan((output,))
         encoded = self._encode(plan, evidence)
-        programs = self._programs_for(plan, (output,), encoded)
-        link = Link.of(self._plan(), output, source)
         runner = engine_for(engine, plan, self._row_cost * encoded.rows)
-        sequences = Sequences(runner, plan, programs, encoded, link)
+        sequences = self._sequences(runner, plan, encoded, paused=(output,))
         path, _ = likeliest_path(sequences, self._tables, alone=True)
         return np.asarray(named(plan.labels[plan.edge(source)], path))
 
@@ -199,8 +197,7 @@ class Chain(Network):
             which = np.cumsum(begins) - 1
             if not np.array_equal(weights, weights[np.flatnonzero(begins)][which]):
                 raise EvidenceError("All rows of a sequence have one weight: it counts as a whole.")
-            sequences, inner = self._sequences(engine, plan, programs, evidence, options["threads"])
-            return Chained(sequences, inner, options["expect"])
+            return Chained(self._sequences(engine, plan, evidence, options["threads"]), options["expect"])
 
         return along_rows
 

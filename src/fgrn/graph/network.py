@@ -27,7 +27,7 @@ from ..flow.leaf_estep import LeafEStep, RowEStep
 from ..flow.marginals import refuse_impossible
 from ..flow.messages import Messages, Round
 from ..flow.mstep import Smoothing
-from ..flow.online import POWER, Decayed, Online, expected, without_smoothing
+from ..flow.online import POWER, Decayed, Online, check_online, expected, without_smoothing
 from ..learning import checkpoints
 from ..learning.encoding import table_elsewhere
 from ..learning.execution import engine_for, merging
@@ -119,7 +119,7 @@ class Network(WiredModel, Queries):
         ways = tuple(dict.fromkeys(settings.variable_names("parts", parts)))
         for way in ways:
             settings.choice("parts", way, messages.PARTS)
-        runner = engine_for(engine, plan, encoded.rows, device, precision)
+        runner = engine_for(engine, plan, self._row_cost * encoded.rows, device, precision)
         programs = self._programs_for(plan, paused, encoded)
         if schedule == "sweeps" and not plan.is_tree:
             raise FgrnError('This network has loops, where two sweeps are not enough. Use schedule="rounds".')
@@ -263,7 +263,7 @@ class Network(WiredModel, Queries):
             epochs, cycles, tolerance, cycle_tolerance, starts, seed, accelerate, batch_size, step, patience
         )  # fmt: skip
         check_patience(patience, validation)
-        self._check_learning_of_leaves(rule.cycles == 1 and not paused and online is None)
+        self._check_learning_of_leaves(rule.cycles == 1 and not paused)
         if rule.cycles > 1 or paused:
             self._require("cycles or pauses in learning", LearningError)
         if executor is not None or frames.is_source(data):
@@ -278,13 +278,8 @@ class Network(WiredModel, Queries):
         if holes == "ignore" and plan.is_factor.any():
             raise LearningError('Missing values can be ignored only in a network without Factors; use holes="expect".')
         table = self._table(plan, data, weights, executor)
-        if online is not None and (
-            rule.starts > 1 or rule.accelerate or checkpoint is not None or rule.batch_size or validation is not None
-        ):
-            raise LearningError(
-                "Batches seen once go on from the tables as they are: starts=1, accelerate=False, no batch_size, no "
-                "validation, and no checkpoint."
-            )
+        if online is not None:
+            check_online(rule, checkpoint, validation)
         table, kept_back = split_off(table, validation, rule.seed, partial(self._table, plan))
         spec = self._restricted(only, paused, constraints, rule.cycles)
         training = Training(self, self._structure(plan), spec, table, rule, smoothing, holes, watch)
@@ -338,7 +333,7 @@ class Network(WiredModel, Queries):
         running = expected(plan, values, [alone.marginal(name)[0] for name in plan.names])
         rows = weight if effective_size is None else min(weight, last.get("weight", 0.0) + effective_size)
         smoothing = Smoothing.of(self._spec, last.get("smoothing", 0.0))
-        running = without_smoothing(plan.layout, values, running, smoothing, rows)
+        running = self._with_moments(without_smoothing(plan.layout, values, running, smoothing, rows), alone.marginal)
         return Online(power, effective_size, 1, weight, running)
 
     def learn_by_layer(self, data: frames.Data, *, together: int = 0, **options: Any) -> list[em.History]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -16,6 +16,7 @@ from ..flow.constraints import Constraints
 from ..flow.evidence import encode
 from ..flow.gaussian_leaves import GaussianLeaves, Moments
 from ..flow.leaf_estep import with_messages
+from ..flow.moment_constraints import MomentConstraints
 from ..flow.mstep import named_lines
 from ..flow.online import Online
 from ..flow.parameters import Parameters, Specification, free_parameters, initial
@@ -60,7 +61,7 @@ class WiredModel:
     def _check_learning_of_leaves(self, is_plain: bool) -> None:
         """Refuse ways of learning that continuous columns do not know."""
         if self.leaves is not None and not is_plain:
-            raise LearningError("Continuous columns are learnt with cycles=1, and not in batches that are seen once.")
+            raise LearningError("Continuous columns are learnt with cycles=1, and without pauses.")
 
     # What it is
 
@@ -127,6 +128,19 @@ class WiredModel:
             raise FgrnError("This network has no continuous columns, and so no means and variances.")
         return self.leaves.estimates(self._parameters.values[self._spec.layout.size :])
 
+    def _with_moments(self, running: np.ndarray, marginal: Callable[[str], np.ndarray]) -> np.ndarray:
+        """Expected counts per row with those of continuous columns behind them, if there are any."""
+        if self.leaves is None:
+            return running
+        shares = marginal(self.leaves.variable)[0]
+        return np.concatenate([running, self.leaves.expected_counts(shares, self.moments)])
+
+    def _start_from_moments(self, moments: Moments) -> None:
+        """Let the continuous columns have these means and variances, as a start of learning."""
+        if self.leaves is not None:
+            values = np.concatenate([self._tables, self.leaves.parameters_of(moments)])
+            self._parameters = replace(self._parameters, values=values)
+
     @property
     def trained(self) -> tuple[dict[str, Any], ...]:
         """The record of learning: one mapping for each call, with rows, settings, likelihood, and execution.
@@ -155,13 +169,26 @@ class WiredModel:
         layout, places = self._spec.layout, np.arange(self._spec.layout.size)
         free, leader = (places < 0, places) if found is None else (found.is_free, found.leader)
         numbers = [layout.table_number(name) for name in names]
+        nothing = np.zeros((self.leaves.states if self.leaves is not None else 0, 0), dtype=np.intp)
         held, first, own = (
-            np.concatenate([layout.table(values, number) for number in numbers], axis=1)
+            np.concatenate([layout.table(values, number) for number in numbers] or [nothing], axis=1)
             for values in (~free, leader, places)
         )
         among = np.zeros(layout.size, dtype=np.intp)
         among[own.ravel()] = np.arange(own.size)
         return held, among[first]
+
+    def _constrained_moments(self, constraints: Sequence[Any]) -> MomentConstraints | None:
+        """The constraints on means and variances of continuous columns, if there are any."""
+        found = self._constrained(self._spec, constraints).constraints
+        return None if found is None else found.moments
+
+    def _code_of_level(self, name: str, level: Any) -> int:
+        """The number of a level, which may be written as text."""
+        variable = self.variable(name)
+        words = [str(label) for label in variable.labels]
+        named = isinstance(level, str) and level not in variable.labels and words.count(level) == 1
+        return words.index(level) if named else variable.code(level)
 
     def _constrained(self, spec: Specification, constraints: Sequence[Any]) -> Specification:
         """The specification of learning under constraints on rows of tables."""
@@ -169,7 +196,7 @@ class WiredModel:
             return spec
         if spec.forms:
             raise LearningError("are for networks all of whose tables are free.", setting="constraints")
-        found = Constraints.of(constraints, spec.layout, lambda name, level: self.variable(name).code(level))
+        found = Constraints.of(constraints, spec.layout, self._code_of_level, spec.leaves)
         frozen = np.flatnonzero(found.named & ~spec.learnt)
         if len(frozen):
             name = next(iter(named_lines(spec.layout, [int(spec.layout.line_of[frozen[0]])])))

@@ -1,9 +1,9 @@
-"""Temperature scaling: how sure of the class a classifier may be, judged by rows that it did not learn from.
+"""Temperature scaling: calibrating the probabilities of a classifier by rows that it did not learn from.
 
-With a temperature T, what is told of a class is raised to the power 1 / T, and made to add up to one again: above 1 it
-is less sure of the class than before, below 1 more. T is that of the least log-loss (Guo et al., 2017), with one more
-row, spread over all, whose class was not the one that came true but the likeliest of the others: where no row was told
-wrongly, the next one still may be (in the spirit of Platt, 1999).
+With a temperature T the probabilities of the classes are raised to the power 1 / T, and scaled to add up to one: above
+1 the classifier is less sure of the class than before, below 1 more. T has the least log-loss (Guo et al., 2017) of the
+rows and of one more, spread over all of them, whose class is the likeliest of those that were wrong: where every row
+was predicted rightly, the next one still may not be (in the spirit of Platt, 1999).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FAINTEST = 1e-9
 """A smaller probability of the class that came true counts as this one."""
 
 LEAST_KNOWN = 1e-100
-"""A smaller probability of a class is taken as this one before it is raised to a power."""
+"""A smaller probability of a class is replaced by this one before it is raised to a power."""
 
 HOTTEST = 20.0
 """The largest temperature; the least is its inverse."""
@@ -30,11 +30,11 @@ MOST_STEPS = 30
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
-    """What a classifier told of the class of some rows, and which class came true.
+class Predictions:
+    """The probabilities that a classifier gave the classes of some rows, and the true classes.
 
     logs      (rows, classes): the logarithm of the probability of each class
-    classes   the number of the class of each row
+    classes   the number of the true class of each row
     weights   of the rows, 1 for one row
     """
 
@@ -43,13 +43,13 @@ class Told:
     weights: np.ndarray
 
     @classmethod
-    def of(cls, chances: np.ndarray, classes: np.ndarray, weights: np.ndarray) -> Told:
+    def of(cls, chances: np.ndarray, classes: np.ndarray, weights: np.ndarray) -> Predictions:
         """From the probabilities of the classes; those of an impossible row are not numbers, and count as 0."""
         return cls(np.log(np.maximum(np.nan_to_num(chances), LEAST_KNOWN)), classes, weights)
 
     @classmethod
-    def of_all(cls, parts: Iterable[Told]) -> Told:
-        """What was told of the rows of several parts, one after the other."""
+    def of_all(cls, parts: Iterable[Predictions]) -> Predictions:
+        """The predictions of several sets of rows, one after the other."""
         found = list(parts)
         return cls(
             np.concatenate([one.logs for one in found]),
@@ -58,7 +58,7 @@ class Told:
         )
 
     def losses(self, temperature: float = 1.0) -> np.ndarray:
-        """Return -log P(class of the row) of each row at a temperature."""
+        """Return the log-loss of each row at a temperature, -log P(true class)."""
         logs, sums = self._tempered(1 / temperature)
         found: np.ndarray = np.minimum(np.log(sums) - self._of_class(logs), -np.log(FAINTEST))
         return found
@@ -67,8 +67,8 @@ class Told:
     def temperature(self) -> float:
         """The temperature of the least mean log-loss.
 
-        That is a convex function of 1 / T: its slope is the mean logarithm by the probabilities at that temperature,
-        less that of the classes that came true.
+        It is a convex function of 1 / T, whose slope is the mean over rows of the expected logarithm at that
+        temperature less the logarithm of the true class.
         """
         low, high, power = 1 / HOTTEST, HOTTEST, 1.0
         wrong = 1 / (1 + self.weights.sum())

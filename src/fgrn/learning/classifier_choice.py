@@ -17,7 +17,7 @@ import numpy as np
 
 from ..core.progress import ReadingProgress
 from ..tables.encoded import Evidence
-from .calibration import Told
+from .calibration import Predictions
 from .choice_budget import Budget
 from .conditional import Conditional, Penalty
 from .criteria import EQUAL, ClassCandidate, ClassSelection
@@ -236,7 +236,9 @@ class ClassSearch:
             return
 
         def loss(temperature: float) -> float:
-            found = Told.of_all(trial.told(family.tempered(model, temperature)) for trial, model in self._of_best)
+            found = Predictions.of_all(
+                trial.predicted(family.tempered(model, temperature)) for trial, model in self._of_best
+            )
             return float(np.average(found.losses(), weights=found.weights))
 
         start = min((best.temperature, 1.0), key=loss)
@@ -331,12 +333,12 @@ class ClassSearch:
         self.told(f"candidates tried; now {states} states{', refined' if how.towards else ''}", len(self.tried), 0)
         self._begun.append(how)
         rival = None if always else self._rival(how)
-        parts: list[Told] = []
+        parts: list[Predictions] = []
         for trial in trials:
             parts.append(trial.judged(how))
-            told = Told.of_all(parts)
-            temperature = told.temperature if trial.family.temper else 1.0
-            losses, weights = told.losses(temperature), told.weights
+            predictions = Predictions.of_all(parts)
+            temperature = predictions.temperature if trial.family.temper else 1.0
+            losses, weights = predictions.losses(temperature), predictions.weights
             behind = 0.0 if rival is None else _deficit(losses - rival[: len(losses)], weights)
             if behind:
                 return _Judged(losses, weights, behind)
@@ -394,8 +396,8 @@ class _Trial:
     def _task(self) -> Conditional:
         return self.family.conditional(self._taught, self._rows)
 
-    def judged(self, how: Refinement) -> Told:
-        """What a candidate tells of the rows that were kept back; its model is `tried` from now on."""
+    def judged(self, how: Refinement) -> Predictions:
+        """Predictions of a candidate for the rows that were kept back; its model is `tried` from now on."""
         model, budget = self._taught, self._search.budget
         if how.towards:
             penalty = Penalty(how.strength, how.towards, self.family.ordered)
@@ -405,15 +407,15 @@ class _Trial:
             self._z[how.towards] = z
             model = self.family.with_tables(model, self._task.values(z))
         self.tried = model
-        return self.told(model)
+        return self.predicted(model)
 
-    def told(self, model: Any) -> Told:
-        """What a model tells of the class of the rows that were kept back."""
+    def predicted(self, model: Any) -> Predictions:
+        """Predictions of a model for the rows that were kept back."""
         target, copies = self._search.rows.target, self._search.rows.copies
         classes = self._asked.codes[:, self._asked.columns.index(target)]
         chances = self.family.chances(model, self._asked.without(target))
         self.classes = chances.shape[1]
-        return Told.of(chances, classes, copies * self._asked.row_weights)
+        return Predictions.of(chances, classes, copies * self._asked.row_weights)
 
 
 def refined(

@@ -43,7 +43,7 @@ FAINTEST = 1e-12
 
 @dataclass(frozen=True)
 class Penalty:
-    """How strongly tables are drawn to a reference, which one that is, and the columns whose levels have an order."""
+    """The penalty on refined tables: its strength, the reference they are drawn to, and the columns with an order."""
 
     strength: float = 1.0
     towards: str = "independence"

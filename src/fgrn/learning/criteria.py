@@ -80,6 +80,16 @@ class Fit:
         return 1.0 if states == 1 else float(1 - self.entropy / self.weight / np.log(states))
 
 
+def all_criteria(log_likelihood: float, parameters: int, rows: float) -> dict[str, float]:
+    """The information criteria by name; smaller is better."""
+    return {
+        "AIC": aic(log_likelihood, parameters),
+        "BIC": bic(log_likelihood, parameters, rows),
+        "CAIC": caic(log_likelihood, parameters, rows),
+        "SABIC": sabic(log_likelihood, parameters, rows),
+    }
+
+
 @dataclass(frozen=True)
 class Candidate:
     """One number of hidden states that was tried."""
@@ -151,13 +161,12 @@ class Selection:
         return not all(np.isnan(one.held_out) for one in self.candidates)
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
-        other = self.criterion if self.criterion in ("caic", "sabic") else None
-        heads = ["hidden", "log-likelihood", "parameters", "AIC", "BIC", *([other.upper()] if other else [])]
+        heads = ["hidden", "log-likelihood", "parameters", "AIC", "BIC", "CAIC", "SABIC"]
         heads += [*(["held out"] if self._held else []), "rel. entropy", "smallest class", ""]
         rows = [
             [
                 f"{one.n_hidden}", f"{one.log_likelihood:,.1f}", f"{one.n_parameters:,}", f"{one.aic:,.1f}",
-                f"{one.bic:,.1f}", *([f"{getattr(one, other):,.1f}"] if other else []),
+                f"{one.bic:,.1f}", f"{one.caic:,.1f}", "-" if np.isnan(one.sabic) else f"{one.sabic:,.1f}",
                 *([f"{one.held_out:.4f}"] if self._held else []), f"{one.relative_entropy:.3f}",
                 f"{min(one.class_sizes):.1%}", "<- best" if one is self.best else "",
             ]
@@ -170,7 +179,7 @@ class Selection:
         if self._held:
             share = 1 - 1 / HELD_OUT
             text += (
-                f"\nlog-likelihood, AIC and BIC: of the {share:.0%} of the rows that were learnt from; held out: the "
+                f"\nlog-likelihood and criteria: of the {share:.0%} of the rows that were learnt from; held out: the "
                 "log-likelihood of a row of the others"
             )
         return text

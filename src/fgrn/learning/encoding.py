@@ -99,6 +99,38 @@ def table_of_source(data: Any, missing: Sequence[Any] | None = None) -> Any:
     return pa.concat_tables(list(stream_of(data, missing)), promote_options="permissive")
 
 
+class KeptColumns:
+    """Columns that are left out of a source and kept in memory as it is read."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, list[Any]] = {}
+
+    def column(self, name: str) -> Any:
+        """One of the columns, as Arrow's, of all rows of the last reading."""
+        import pyarrow as pa
+
+        tables = [pa.table({name: one}) for one in self.parts[name]]
+        return pa.concat_tables(tables, promote_options="permissive").column(name)
+
+
+def without_columns(data: Any, names: Sequence[str], missing: Sequence[Any] | None = None) -> tuple[Any, KeptColumns]:
+    """Return a source without some columns, which are kept whenever it is read; `missing` as in `rows_of_source`."""
+    from ..tables.stream import stream_of
+
+    stream, kept = stream_of(data, missing).again(), KeptColumns()
+
+    def read() -> Iterator[Any]:
+        kept.parts = {name: [] for name in names}
+        for table in stream:
+            for name in names:
+                if name not in table.column_names:
+                    raise unknown_name("column", name, table.column_names)
+                kept.parts[name].append(table.column(name))
+            yield table.drop_columns(list(names))
+
+    return read, kept
+
+
 def rows_of_source(
     data: Any,
     executor: Any = None,

@@ -1,4 +1,4 @@
-"""L-BFGS: the minimum of a smooth function from its values and gradients, by SciPy."""
+"""Minimising a smooth function from its values and gradients: L-BFGS, by SciPy."""
 
 from __future__ import annotations
 

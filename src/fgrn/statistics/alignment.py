@@ -22,10 +22,9 @@ def in_order_of(model: LatentClasses, to: LatentClasses) -> LatentClasses:
     Constraints may number classes: an order in which they are not met is not taken.
     """
     found = model.ordered(nearest_order(model, to))
-    if model.leader is None:
-        return found
     cells = found.cells.ravel()
-    return found if np.allclose(cells, cells[model.leader.ravel()], rtol=0, atol=SAME) else model
+    equal = model.leader is None or np.allclose(cells, cells[model.leader.ravel()], rtol=0, atol=SAME)
+    return found if equal and (found.numbers is None or found.numbers.meets_constraints) else model
 
 
 def nearest_order(model: LatentClasses, to: LatentClasses) -> np.ndarray:

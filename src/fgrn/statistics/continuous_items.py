@@ -18,6 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from ..flow.gaussian_leaves import GaussianLeaves, Moments, StandardNumbers
+from ..flow.moment_constraints import MomentConstraints
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,11 +27,13 @@ class ContinuousItems:
 
     leaves    the columns, their units, and which variances are equal
     means     (K, D), in the units of the table, and `variances` (K, D)
+    constraints  which of them are held, or equal; None if no more than the leaves say
     """
 
     leaves: GaussianLeaves
     means: np.ndarray
     variances: np.ndarray
+    constraints: MomentConstraints | None = None
 
     @classmethod
     def of(cls, leaves: GaussianLeaves, moments: Moments) -> ContinuousItems:
@@ -98,20 +101,17 @@ class ContinuousItems:
     def updated(self, shares: np.ndarray, numbers: np.ndarray) -> ContinuousItems:
         """The means and variances that are likeliest if rows belong to classes in these shares, (rows, K)."""
         rows = StandardNumbers.of(self.leaves, numbers)
-        made = self.leaves.updated(self.leaves.counts(shares, rows), self.leaves.parameters_of(self.moments))
+        before = self.leaves.parameters_of(self.moments)
+        made = self.leaves.updated(self.leaves.counts(shares, rows), before, self.constraints)
         return ContinuousItems.of(self.leaves, self.leaves.estimates(made))
-
-    def leaves_to_start(self, variable: str) -> tuple[GaussianLeaves, GaussianLeaves]:
-        """The columns of a network whose hidden variable has this name, with these means to start from, and without."""
-        plain = replace(self.leaves, variable=variable, start=None)
-        return replace(plain, start=tuple(map(tuple, self.means.tolist()))), plain
 
     def with_column(self, numbers: ContinuousItems) -> ContinuousItems:
         """The same with more columns beside them; all variances may differ."""
         own, more = self.leaves, numbers.leaves
         joined = {name: getattr(own, name) + getattr(more, name) for name in ("columns", "centres", "scales")}
-        pairs = ((self.means, numbers.means), (self.variances, numbers.variances))
-        return ContinuousItems(replace(own, **joined, start=None), *(np.concatenate(one, axis=1) for one in pairs))
+        means = np.concatenate([self.means, numbers.means], axis=1)
+        variances = np.concatenate([self.variances, numbers.variances], axis=1)
+        return ContinuousItems(replace(own, **joined, start=None), means, variances)
 
     def at_random(self, generator: np.random.Generator) -> ContinuousItems:
         """Means and variances to start from at random."""
@@ -122,8 +122,23 @@ class ContinuousItems:
 
     @property
     def same(self) -> np.ndarray:
-        """(2 K D,): the cell that each cell is equal to: itself, or the first of those that share a variance."""
-        return self.leaves.equal_cells
+        """(2 K D,): the cell that each cell is equal to: itself, or the first of those that are equal."""
+        return self.leaves.equal_cells if self.constraints is None else self.constraints.leader
+
+    @property
+    def given(self) -> np.ndarray:
+        """(2 K D,): which means and variances were given by constraints."""
+        if self.constraints is None:
+            return np.zeros(2 * self.means.size, dtype=bool)
+        return ~self.constraints.is_free
+
+    @property
+    def meets_constraints(self) -> bool:
+        """Whether these means and variances are as the constraints want them."""
+        if self.constraints is None:
+            return True
+        found = self.leaves.parameters_of(self.moments)
+        return bool(np.allclose(found, self.constraints.met(found), rtol=0, atol=1e-9))
 
     def cells_of_class(self, k: int) -> np.ndarray:
         """(2 D,): the numbers of the cells of one class."""
@@ -164,12 +179,14 @@ class FreeMoments:
     """Which means and logarithms of variances are estimated.
 
     boundary    (2 K D,): those that are fixed: variances at their limit, and where a class has no known number
+    given       (2 K D,): those that were given by constraints
     free        the numbers of the other cells
     parameter   the number of the parameter that each of these is: the same for variances that are equal
     keys        of each parameter: the number of a cell, the same whatever else is free
     """
 
     boundary: np.ndarray
+    given: np.ndarray
     free: np.ndarray
     parameter: np.ndarray
     keys: np.ndarray
@@ -178,7 +195,8 @@ class FreeMoments:
     def of(cls, items: ContinuousItems, expected: np.ndarray, least: float) -> FreeMoments:
         """Those of a model in which so many known numbers are expected, (K, D); fewer than `least` are none."""
         few = expected < least
-        boundary = np.concatenate([few.ravel(), (few | items.at_limit).ravel()])
-        free = np.flatnonzero(~boundary)
+        given = items.given
+        boundary = np.concatenate([few.ravel(), (few | items.at_limit).ravel()]) & ~given
+        free = np.flatnonzero(~boundary & ~given)
         keys, parameter = np.unique(items.same[free], return_inverse=True)
-        return cls(boundary, free, parameter.reshape(-1), keys)
+        return cls(boundary, given, free, parameter.reshape(-1), keys)

@@ -271,7 +271,7 @@ class _Kinds:
             columns.append((cells.free[mine] - classes) % max(width, 1))
             if moments is not None and model.numbers is not None:
                 own = model.numbers.cells_of_class(k)
-                numbers.append(~moments.boundary[own])
+                numbers.append(np.isin(own, moments.free))
                 found = np.searchsorted(moments.free, own[numbers[-1]])
                 mine = np.concatenate([mine, len(cells.free) + found])
             places.append(ahead + mine)

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..core.exceptions import LearningError, counted, unknown_name
 from ..core.printing import html_table, text_table
-from ..learning.criteria import aic, bic
+from ..learning.criteria import all_criteria
 from ..tables import frames
 from ..tables.frames import UNKNOWN
 from ..tables.missing import is_missing_value
@@ -35,6 +35,9 @@ FitFrom = Callable[[LatentClasses, Patterns, Mapping[str, float], int], LatentCl
 
 GROUP = "group"
 
+MOST_TABLES = 2000
+"""Groups times columns: the tables of the model in which all is free, some seconds of work."""
+
 
 @dataclass(frozen=True)
 class GroupModel:
@@ -48,6 +51,8 @@ class GroupModel:
     n_parameters: int
     aic: float
     bic: float
+    caic: float
+    sabic: float
 
 
 @dataclass(frozen=True)
@@ -139,7 +144,12 @@ class GroupComparison:
 
     def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
         models = [
-            [one.name, f"{one.log_likelihood:,.4f}", str(one.n_parameters), f"{one.aic:,.2f}", f"{one.bic:,.2f}"]
+            [
+                one.name,
+                f"{one.log_likelihood:,.4f}",
+                str(one.n_parameters),
+                *(f"{value:,.2f}" for value in (one.aic, one.bic, one.caic, one.sabic)),
+            ]
             for one in self.models
         ]
         tests = [[one.name, f"{one.ratio:.3f}", str(one.df), f"{one.p:.4f}"] for one in self.tests]
@@ -149,14 +159,21 @@ class GroupComparison:
             for g, group in enumerate(self.groups)
         ]
         return [
-            ("Models", ["free in each group", "log-likelihood", "parameters", "AIC", "BIC"], models),
+            ("Models", ["free in each group", "log-likelihood", "parameters", "AIC", "BIC", "CAIC", "SABIC"], models),
             ("Tests that groups are equal", ["equal", "ratio", "df", "p"], tests),
             ("Class sizes, with equal measurement", ["group", "rows", *heads], sizes),
         ]
 
     @property
     def _notes(self) -> list[str]:
-        return [f"{counted(self.left_out, 'row')} without a group left out"] if self.left_out else []
+        found = [f"{counted(self.left_out, 'row')} without a group left out"] if self.left_out else []
+        few = int((self.rows < self.models[-1].n_parameters / len(self.groups)).sum())
+        if few:
+            found.append(
+                f"{counted(few, 'group')} with fewer rows than parameters of its own: the chi-square distribution is a "
+                "poor approximation"
+            )
+        return found
 
     def __str__(self) -> str:
         head = f"Latent classes in {len(self.groups)} groups, {counted(self.equal.n_classes, 'class', 'classes')}"
@@ -255,6 +272,14 @@ def compare_groups(
         if name not in names:
             raise unknown_name("column", name, names)
     alone = [names.index(name) for name in (names if items is None else items)]
+    if len(given.labels) * len(names) > MOST_TABLES:
+        raise LearningError(
+            f"has {len(given.labels):,} different values: with {len(names)} columns free in each of them there are "
+            f"{len(given.labels) * len(names):,} tables, and {MOST_TABLES:,} are allowed.",
+            setting="groups",
+            value=len(given.labels),
+            remedies=("join groups", "regress class sizes on it as a covariate: membership_regression"),
+        )
     joint = _JointModels(model, given, fit)
     equal, equal_value = joint.fitted(joint.start(model), (), starts - 1)
     shared = joint.without_group(equal, model)
@@ -379,7 +404,7 @@ class _JointModels:
         tables += 0 if numbers is None else numbers.leaves.free_parameters
         parameters = tables + (classes - 1) * (count if free_sizes else 1)
         weight = float(self.given.weights.sum())
-        return GroupModel(name, value, parameters, aic(value, parameters), bic(value, parameters, weight))
+        return GroupModel(name, value, parameters, *all_criteria(value, parameters, weight).values())
 
 
 def _sizes_by_group(prior: np.ndarray, of_group: np.ndarray) -> np.ndarray:

@@ -100,7 +100,7 @@ class LatentClasses:
 
     def with_cells(self, cells: np.ndarray) -> LatentClasses:
         """The same with other item-response probabilities, (K, M)."""
-        return replace(self, tables=tuple(np.split(cells, self.starts[1:], axis=1)))
+        return replace(self, tables=tuple(np.split(cells, self.starts[1:], axis=1)) if self.names else ())
 
     def indicators(self, codes: np.ndarray) -> np.ndarray:
         """(rows, M): 1 at the level of each item in each row; all 0 for an item that is missing."""

@@ -33,6 +33,7 @@ class Estimate:
     what       "size", "probability", "mean" or "variance"; `column` and `level` say of what
     error      0 for an estimate on the boundary, infinite for one that the rows do not determine
     boundary   whether it is held fixed: a probability near 0, a variance at its limit, a class without rows
+    held       whether it was given by constraints
     """
 
     what: str
@@ -45,6 +46,7 @@ class Estimate:
     high: float
     boundary: bool
     identified: bool
+    held: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """The estimate by the names of a data frame."""
@@ -57,8 +59,9 @@ class Estimate:
 
     @property
     def text(self) -> str:
-        """The estimate with its standard error, or a mark: b on the boundary, ? if it is not determined."""
+        """The estimate with its standard error, or a mark: b on the boundary, ? if not determined, fixed."""
         mark = "b" if self.boundary else "?" if not self.identified else f"{self.error:.3g}"
+        mark = "fixed" if self.held else mark
         shown = f"{self.value:.3f}" if self.what in ("size", "probability") else f"{self.value:.4g}"
         return f"{shown} ({mark})"
 
@@ -186,7 +189,7 @@ class MomentErrors:
                     yield Estimate(
                         what, name, None, k, float(items.values[cell]), float(self.errors[cell]),
                         float(self.low[cell]), float(self.high[cell]), bool(self.boundary[cell]),
-                        bool(self.identified[cell]),
+                        bool(self.identified[cell]), bool(items.given[cell]),
                     )  # fmt: skip
 
 
@@ -198,7 +201,7 @@ def _of_levels(plain: StandardErrors) -> Iterator[Estimate]:
         yield Estimate(
             "probability" if item else "size", item, level, k, float(plain.estimates[place]),
             float(plain.errors[place]), float(plain.low[place]), float(plain.high[place]),
-            bool(plain.boundary[place]), bool(plain.identified[place]),
+            bool(plain.boundary[place]), bool(plain.identified[place]), bool(plain.held[place]),
         )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from ..core import settings
 from ..core.exceptions import LearningError, Remedy
 from ..core.printing import html_table, text_table
-from ..learning.criteria import aic, bic, caic, sabic
+from ..learning.criteria import all_criteria
 from ..tables.outputs import frame_of_records
 from .chi_square import chi_square_tail
 from .covariates import Covariates, Term, design_of
@@ -164,13 +164,7 @@ class LatentClassRegression(MembershipRegression):
     @property
     def criteria(self) -> dict[str, float]:
         """The information criteria by name."""
-        value, count, weight = self.log_likelihood, self.n_parameters, self.weight
-        return {
-            "AIC": aic(value, count),
-            "BIC": bic(value, count, weight),
-            "CAIC": caic(value, count, weight),
-            "SABIC": sabic(value, count, weight),
-        }
+        return all_criteria(self.log_likelihood, self.n_parameters, self.weight)
 
     @property
     def _summary(self) -> list[list[str]]:

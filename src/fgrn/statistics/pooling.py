@@ -157,7 +157,7 @@ def _stacked(
     what: str, given: Sequence[Any], order: tuple[str, ...] | None = None
 ) -> tuple[tuple[str, ...] | None, np.ndarray]:
     """The numbers of all tables, (tables, p), and their names, if they have some: in this order, or of the first."""
-    parts = [_numbers(what, one) for one in given]
+    parts = [_checked_numbers(what, one) for one in given]
     first = parts[0][0] if parts else None
     order = first if order is None or first is None else order
     wanted = None if order is None else sorted(order)
@@ -181,7 +181,7 @@ def _in_order(names: tuple[str, ...], values: np.ndarray, order: tuple[str, ...]
     return values[[place[name] for name in order]]
 
 
-def _numbers(what: str, given: Any) -> tuple[tuple[str, ...] | None, np.ndarray]:
+def _checked_numbers(what: str, given: Any) -> tuple[tuple[str, ...] | None, np.ndarray]:
     """A number, or some by name or in order, as an array, and what they are called; None if they have no names."""
     names = given.keys() if isinstance(given, Mapping) else getattr(given, "index", None)
     values = list(given.values()) if isinstance(given, Mapping) else given

@@ -11,7 +11,7 @@ import numpy as np
 from ..core.exceptions import counted, shortened
 from ..core.printing import html_table, text_table
 from ..flow.em import History
-from ..learning.criteria import Fit, aic, bic, caic, sabic
+from ..learning.criteria import Fit, all_criteria
 from ..tables.outputs import frame_of_records
 from .fit import GoodnessOfFit, goodness_of_fit
 from .latent_classes import LatentClasses, Patterns
@@ -129,13 +129,7 @@ class ModelSummary:
     @property
     def criteria(self) -> dict[str, float]:
         """The information criteria by name; smaller is better."""
-        value, count, weight = self.log_likelihood, self.n_parameters, self.weight
-        return {
-            "AIC": aic(value, count),
-            "BIC": bic(value, count, weight),
-            "CAIC": caic(value, count, weight),
-            "SABIC": sabic(value, count, weight),
-        }
+        return all_criteria(self.log_likelihood, self.n_parameters, self.weight)
 
     def summary(self) -> dict[str, float | int | bool]:
         """The numbers of the whole model by name."""
@@ -311,7 +305,7 @@ def _with_error(errors: StandardErrors, place: int) -> str:
     elif not errors.identified[place]:
         mark = "?"
     else:
-        mark = f"{errors.errors[place]:.3f}"
+        mark = f"{errors.errors[place]:.3f}" if errors.errors[place] > 0 else "certain"
     return f"{errors.estimates[place]:.3f} ({mark})"
 
 
@@ -342,6 +336,8 @@ def warnings_of_learning(
     """Warnings about rows, starts, convergence, empty classes and identification, in sentences."""
     found, weight = [], assignment.fit.weight
     several = len(assignment.sizes) > 1
+    if rows == 1:
+        found.append("There is one row only, from which standard errors cannot be estimated.")
     if weight < FEW_OF_ROWS * rows:
         found.append(
             f"The weights of {rows:,} rows sum to {weight:,.4g}, and are taken for numbers of rows: standard errors, "

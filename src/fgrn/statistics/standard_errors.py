@@ -92,10 +92,13 @@ class StandardErrors:
 
     @cached_property
     def held(self) -> np.ndarray:
-        """(C,): which estimates were given by constraints."""
+        """(C,): which estimates were given by constraints, or follow from those that were."""
         model = self.model
-        own = np.zeros(model.cells.size, dtype=bool) if model.held is None else model.held.ravel()
-        return np.concatenate([np.zeros(model.n_classes, dtype=bool), own])
+        if model.held is None:
+            return np.zeros(model.n_classes + model.cells.size, dtype=bool)
+        given = np.repeat(np.add.reduceat(model.held, model.starts, axis=1, dtype=int), model.sizes, axis=1)
+        own = model.held | (given == np.repeat(model.sizes, model.sizes) - 1) & (given > 0)
+        return np.concatenate([np.zeros(model.n_classes, dtype=bool), own.ravel()])
 
     @cached_property
     def labels(self) -> list[tuple[str, int, Label | None]]:
@@ -126,8 +129,10 @@ class StandardErrors:
         heads = ["item", "level", "class", "estimate", "s.e.", "low", "high", ""]
         found = []
         for one, held in zip(self.as_dicts(), self.held, strict=True):
-            error = "-" if held or one["boundary"] or not one["identified"] else f"{one['standard_error']:.4f}"
+            known = one["identified"] and not held and not one["boundary"] and one["standard_error"] > 0
+            error = f"{one['standard_error']:.4f}" if known else "-"
             note = "boundary" if one["boundary"] else "" if one["identified"] else "not identified"
+            note = "certain" if not note and one["standard_error"] == 0 else note
             note = "fixed" if held else note
             numbers = [f"{one[key]:.4f}" for key in ("low", "high")]
             found.append(

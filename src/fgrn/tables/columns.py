@@ -28,6 +28,9 @@ STOP_AT_UNSEEN = Remedy("stop at such a value", unseen="error")
 MOST_BITS = 64
 """Bits of the largest integer that can be a level: other programs that read model files do not accept longer ones."""
 
+FEW_NUMBERS = 1024
+"""Integers between the smallest and the largest of a column up to which their codes are looked up in a table."""
+
 MOST_NUMBER = 2.0**53
 """Smaller integers are the same number as float64."""
 
@@ -199,6 +202,11 @@ class Column:
         return all(isinstance(level, (int, float)) and abs(level) < 2**53 for level in self.levels)
 
     def _numbers(self, values: np.ndarray) -> tuple[np.ndarray, dict[Any, int]]:
+        if values.dtype.kind in "iu" and len(values):
+            low, high = int(values.min()), int(values.max())
+            if high - low < FEW_NUMBERS and all(one in self._places for one in range(low, high + 1)):
+                table = np.array([self._places[one] for one in range(low, high + 1)], dtype=np.int32)
+                return table[values - low], {}
         levels = np.array([float(level) for level in self.levels])
         order = np.argsort(levels)
         numbers = values.astype(np.float64)

@@ -344,6 +344,8 @@ class Evidence(EncodedTable):
         if self.slot[edge] < 0:
             return np.ones((self.rows, cardinality))
         codes = self.codes[:, self.slot[edge]]
+        if self.soft_offset[edge] >= 0 and (codes == SOFT).all():
+            return self.soft[:, self.soft_offset[edge] : self.soft_offset[edge] + cardinality].copy()
         out: np.ndarray = np.equal(codes[:, None], np.arange(cardinality)[None, :]).astype(np.float64)
         out[codes == UNKNOWN] = 1.0
         if self.soft_offset[edge] >= 0:

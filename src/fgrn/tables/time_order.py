@@ -30,11 +30,13 @@ class TimeOrder:
     rows     (steps,): the row of the table at each step; -1 for a step that the table does not have
     begins   (steps,): where a sequence begins
     names    the name of each sequence, in the order of their first rows
+    as_given whether the rows are those of the table, in its order
     """
 
     rows: np.ndarray
     begins: np.ndarray
     names: tuple[Any, ...]
+    as_given: bool = False
 
     @classmethod
     def of(cls, count: int, sequence: Any = None, time: Any = None, step: Any = "auto") -> TimeOrder:
@@ -50,8 +52,9 @@ class TimeOrder:
         step = as_nanoseconds(step)
         ids, names = _sequence_numbers(sequence, count)
         if time is None:
-            order = np.argsort(ids, kind="stable")
-            return cls(order, _changes(ids[order]), names)
+            in_order = bool((ids[1:] >= ids[:-1]).all())
+            order = np.arange(count) if in_order else np.argsort(ids, kind="stable")
+            return cls(order, _changes(ids[order]), names, in_order)
         moments, numeric = _moments(time, count)
         order = np.lexsort((np.arange(count), moments, ids))
         begins = _changes(ids[order])
@@ -74,6 +77,8 @@ class TimeOrder:
 
     def evidence(self, table: Evidence) -> Evidence:
         """The rows of an encoded table in this order, with missing steps."""
+        if self.as_given and table.disk is None:
+            return replace(table, begins=self.begins)
         codes = np.full((len(self.rows), table.codes.shape[1]), frames.UNKNOWN, dtype=table.codes.dtype, order="F")
         known = self.rows >= 0
         codes[known] = table.codes[self.rows[known]]
@@ -83,6 +88,8 @@ class TimeOrder:
 
     def restored(self, values: np.ndarray) -> np.ndarray:
         """What was found for each step, in the order of the table; missing steps are left out."""
+        if self.as_given:
+            return values
         known = self.rows >= 0
         out = np.empty((int(known.sum()), *values.shape[1:]), dtype=values.dtype)
         out[self.rows[known]] = values[known]
@@ -109,18 +116,30 @@ def _sequence_numbers(sequence: Any, count: int) -> tuple[np.ndarray, tuple[Any,
     """The number of each row's sequence, in the order of their first rows, and their names."""
     if sequence is None:
         return np.zeros(count, dtype=np.intp), (0,) if count else ()
-    values = frames.as_list(frames.as_column(sequence, "sequence"))
-    if len(values) != count:
-        raise EvidenceError(f"'sequence' has {counted(len(values), 'value')}, and the table has {count:,} rows.")
-    numbers: dict[Any, int] = {}
-    out = np.empty(count, dtype=np.intp)
-    for row, value in enumerate(values):
-        if is_missing_value(value):
-            raise EvidenceError("it is not known which sequence this row belongs to.", row=row, value=value)
-        if not isinstance(value, Hashable):
-            raise EvidenceError(f"{value!r} is no name of a sequence.", row=row, value=value)
-        out[row] = numbers.setdefault(value, len(numbers))
-    return out, tuple(numbers)
+    column = frames.dictionary_encoded(frames.as_column(sequence, "sequence"))
+    if frames.is_bare(column) or len(column) != count:
+        given = 1 if frames.is_bare(column) else len(column)
+        raise EvidenceError(f"'sequence' has {counted(given, 'value')}, and the table has {count:,} rows.")
+    if isinstance(column, frames.DictionaryColumn):
+        codes, values = column.codes, column.values
+        unknown = column.unknown
+    elif isinstance(column, np.ndarray) and column.ndim == 1:
+        begins = _changes(column)
+        found, codes = np.unique(column[begins], return_inverse=True)
+        codes, values = codes[np.cumsum(begins) - 1], found.tolist()
+        unknown = np.isnan(column) if column.dtype.kind == "f" else np.zeros(count, dtype=bool)
+    else:
+        row = next(row for row, value in enumerate(frames.as_list(column)) if not isinstance(value, Hashable))
+        value = frames.as_list(column)[row]
+        raise EvidenceError(f"{value!r} is no name of a sequence.", row=row, value=value)
+    if unknown.any():
+        raise EvidenceError("it is not known which sequence this row belongs to.", row=int(unknown.argmax()))
+    first = np.full(len(values), count)  # the first row of each
+    np.minimum.at(first, codes[(heads := np.flatnonzero(_changes(codes)))], heads)
+    order = np.argsort(first, kind="stable")[: np.count_nonzero(first < count)]
+    number = np.zeros(len(values), dtype=np.intp)
+    number[order] = np.arange(len(order))
+    return number[codes], tuple(values[place] for place in order.tolist())
 
 
 def _moments(time: Any, count: int) -> tuple[np.ndarray, bool]:

@@ -12,6 +12,7 @@ from .vectors import copied, crossed, dot, increased, multiplied, scaled, set_al
 def scan(rows, states, tables, sequences, out, here, ahead):
     """Run forward-backward along sequences of rows (see `Scan`); rows after an impossible one, of norm 0, are skipped.
 
+    Without weights only forward.
     Messages from row to row are not normalised, which would take longer than all the rest, but kept within bounds.
     """
     compact()
@@ -44,7 +45,7 @@ def scan(rows, states, tables, sequences, out, here, ahead):
         elif total < FAINT:
             scaled(ahead, ZERO, 1.0 / total, states)
             before = 1.0
-    if not whole:
+    if not whole or not len(weights):
         return
     for r in range(rows - 1, -1, -1):
         place = np.uint64(r) * states
@@ -78,7 +79,7 @@ def viterbi(rows, states, tables, sequences, came, now, ahead, path):
     The log-weight of a sequence is put into `sequences.weights` at its first row. `came` has room for the state that
     each state of each row comes from, `now` and `ahead` for the states of a row.
     """
-    prior, table, local = tables.prior, tables.table, sequences.local
+    prior, into, local = tables.prior, tables.transposed, sequences.local
     begins, weights = sequences.begins, sequences.weights
     first = np.uint64(0)
     for r in range(rows):
@@ -88,24 +89,21 @@ def viterbi(rows, states, tables, sequences, came, now, ahead, path):
             for k in range(states):
                 now[k] = prior[k] + local[place + np.uint64(k)]
         else:
-            for k in range(states):
-                ahead[k] = -np.inf
-                came[place + np.uint64(k)] = 0
-            for k in range(states):
-                here = now[k]
-                line = np.uint64(k) * states
-                for j in range(states):
-                    total = here + table[line + np.uint64(j)]
-                    if total > ahead[j]:
-                        ahead[j] = total
-                        came[place + np.uint64(j)] = k
-            for k in range(states):
-                now[k] = ahead[k] + local[place + np.uint64(k)]
+            for j in range(states):
+                line = np.uint64(j) * states
+                best, most = np.uint64(0), now[0] + into[line]
+                for k in range(1, states):
+                    total = now[k] + into[line + np.uint64(k)]
+                    if total > most:
+                        best, most = np.uint64(k), total
+                came[place + np.uint64(j)] = best
+                ahead[j] = most + local[place + np.uint64(j)]
+            now, ahead = ahead, now
         if r == rows - 1 or begins[r + 1]:
             best = np.uint64(0)
             for k in range(states):
                 if now[k] > now[best]:
-                    best = k
+                    best = np.uint64(k)
             path[r] = best
             weights[first] = now[best]
     for r in range(rows - 2, -1, -1):

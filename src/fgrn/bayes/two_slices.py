@@ -1,0 +1,98 @@
+"""Dynamic networks as networks of two slices (2TBN), in which `x0` is x in the first slice and `xt` in a later one.
+
+This is how files of ordinary networks (BIF, XMLBIF, NET, XDSL, UAI) hold a dynamic network of order one, as pyAgrum
+reads and writes it: parents of `xt` are variables of its own slice, `yt`, and of the slice before, `y0`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.exceptions import WiringError, shortened
+from ..core.variable import Variable
+from .bayesian import BayesianNetwork
+from .dynamic import DynamicBayesianNetwork
+
+FIRST, LATER = "0", "t"
+"""What the names of variables end in: in the first slice, and in a later one."""
+
+
+def is_two_slices(network: Any) -> bool:
+    """Whether all variables of a Bayesian network are there twice, as `x0` and `xt`."""
+    names = set(network.names) if isinstance(network, BayesianNetwork) else set()
+    pairs = {name[:-1] + end for name in names if name[-1:] in (FIRST, LATER) for end in (FIRST, LATER)}
+    return bool(names) and names == pairs
+
+
+def two_slices(model: DynamicBayesianNetwork) -> BayesianNetwork:
+    """The network of two slices of a dynamic network of order one: `x0` and `xt` for each variable x."""
+    if model.order > 1:
+        raise WiringError(
+            f"A slice depends on the {model.order} slices before it, and two slices show links to the one before only.",
+            remedies=("save it as a model file (.fgrn)", "write some slices: unrolled(length)"),
+        )
+    structure = model._structure
+    variables, parents, tables = [], {}, {}
+    for time, end in ((0, FIRST), (1, LATER)):
+        for variable in model.variables:
+            name = variable.name
+            variables.append(Variable(name + end, variable.labels))
+            parents[name + end] = [above + end for above in structure.parents[name]]
+            if time:
+                parents[name + end] += [copy.name + FIRST for copy in structure.links.get(name, ())]
+            tables[name + end] = model.table(name, time)
+    return BayesianNetwork(variables, parents, tables, name=model.name)
+
+
+def dynamic_of_two_slices(network: BayesianNetwork, sequence: str = "sequence") -> DynamicBayesianNetwork:
+    """The dynamic network of a network of two slices.
+
+    A variable whose first table differs from the later one, and that depends on no earlier slice, has a link to itself
+    without effect: only variables with links have a table of their own in the first slice.
+    """
+    names = network.names
+    later = [name[:-1] for name in names if name.endswith(LATER) and name[:-1] + FIRST in names]
+    others = [name for name in names if name[:-1] not in later]
+    if not later or others:
+        raise WiringError(
+            f"This is no network of two slices, in which each variable is there as 'x{FIRST}' and 'x{LATER}'. "
+            f"Others: {shortened(others or names, 5)}.",
+            remedies="rename its variables, or build a DynamicBayesianNetwork",
+        )
+    arcs: dict[str, list[str]] = {}
+    links: dict[str, list[str]] = {}
+    variables, tables, initial = [], {}, {}
+    for name in later:
+        variable = network.variable(name + LATER)
+        if network.variable(name + FIRST).labels != variable.labels:
+            raise WiringError(f"{name + FIRST!r} and {name + LATER!r} are one variable, with the same states.")
+        variables.append(Variable(name, variable.labels))
+        above, first = network.parents(name + LATER), network.parents(name + FIRST)
+        backwards = [one for one in first if one.endswith(LATER)]
+        if backwards:
+            raise WiringError(f"{name + FIRST!r} depends on {backwards[0]!r}, which is later.")
+        within = [one[:-1] for one in above if one.endswith(LATER)]
+        within += [one[:-1] for one in first if one[:-1] not in within]
+        before = [one[:-1] for one in above if one.endswith(FIRST)]
+        table = _table_on(network, name + LATER, [*(one + LATER for one in within), *(one + FIRST for one in before)])
+        start = _table_on(network, name + FIRST, [one + FIRST for one in within])
+        if not before and not np.array_equal(table, start):
+            before = [name]
+            table = np.repeat(table[..., None, :], variable.cardinality, axis=-2)
+        arcs[name], tables[name] = within, table
+        if before:
+            links[name], initial[name] = before, start
+    return DynamicBayesianNetwork(variables, arcs, links, tables, initial, sequence=sequence, name=network.name)
+
+
+def _table_on(network: BayesianNetwork, name: str, parents: list[str]) -> np.ndarray:
+    """The table of a variable with an axis for each of these parents, of which its own are some, in any order."""
+    own = network.parents(name)
+    states = network.variable(name).cardinality
+    table = np.asarray(network.table(name)).reshape(*(network.variable(one).cardinality for one in own), states)
+    table = table.transpose(*(own.index(one) for one in parents if one in own), len(own))
+    sizes = [network.variable(one).cardinality for one in parents]
+    shape = [size if one in own else 1 for one, size in zip(parents, sizes, strict=True)]
+    return np.array(np.broadcast_to(table.reshape(*shape, states), (*sizes, states)))

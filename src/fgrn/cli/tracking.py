@@ -1,0 +1,148 @@
+"""The command `track`: the variables of a dynamic network along sequences, and its part of `forecast`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from ..core.exceptions import EvidenceError, FgrnError, Remedy, counted, nearest, unknown_name
+from ..files.formats import READABLE
+from ..tables.missing import MISSING
+from ..tables.writer import table_writer
+from . import common
+from .asking import output_option
+from .given import column_of
+from .wording import tell
+
+if TYPE_CHECKING:
+    from ..bayes.dynamic import DynamicBayesianNetwork
+    from ..tables.time_order import TimeOrder
+
+METHODS = ("smooth", "filter", "path")
+
+
+def dynamic_of(path: str) -> DynamicBayesianNetwork | None:
+    """The dynamic network of a model file, or of a file with a network of two slices; None if it holds none."""
+    from .. import load, read
+    from ..bayes.dynamic import DynamicBayesianNetwork
+    from ..bayes.two_slices import is_two_slices
+
+    if path.endswith(".fgrn"):
+        model = load(path)
+        return model if isinstance(model, DynamicBayesianNetwork) else None
+    if Path(path.removesuffix(".gz")).suffix.lower() not in READABLE:
+        return None
+    network: Any = read(path)
+    return DynamicBayesianNetwork.of_two_slices(network) if is_two_slices(network) else None
+
+
+class TrackedRows:
+    """A table of sequences for a dynamic network: its rows by sequence and time, and what they are called."""
+
+    def __init__(
+        self, model: DynamicBayesianNetwork, path: str, sequence: str | None, time: str | None, options: dict[str, Any]
+    ) -> None:
+        from ..tables.time_order import TimeOrder
+
+        labels = {str(label) for variable in model.variables for label in variable.labels}
+        options["missing"] = options["missing"] or tuple(code for code in MISSING if code not in labels)
+        table = common.read(path, **options)
+        named = sequence if sequence is not None or model.sequence not in table.column_names else model.sequence
+        beside = {}
+        for name in (named, time):
+            if name is not None and name not in table.column_names:
+                raise unknown_name("column", name, table.column_names)
+            beside[name] = None if name is None else table[name].to_pylist()
+        for name in table.column_names:
+            if name not in model.names and name not in beside:
+                raise EvidenceError(
+                    f"this is no variable of a slice. {nearest(name, model.names)}",
+                    file=repr(path),
+                    column=name,
+                    remedies=Remedy("leave it out", drop=name),
+                )
+        self.order: TimeOrder = TimeOrder.of(table.num_rows, beside[named], beside[time], None)
+        ordered = table.take(self.order.rows)
+        self.columns: dict[str, Any] = {
+            name: column_of(model.variable(name), ordered[name]) for name in model.names if name in table.column_names
+        }
+        self.columns[model.sequence] = (np.cumsum(self.order.begins) - 1).tolist()
+
+    def records(self, found: Any) -> list[dict[str, Any]]:
+        """What was found for each row, with the name of its sequence, in the order of the table."""
+        records = np.array([*self.named(found), None], dtype=object)[:-1]
+        found_in_order: list[dict[str, Any]] = self.order.restored(records).tolist()
+        return found_in_order
+
+    def named(self, found: Any) -> list[dict[str, Any]]:
+        """What was found for each row, in the order of sequences, with their names."""
+        return [{**one, "sequence": self.order.names[one["sequence"]]} for one in found.as_dicts()]
+
+
+def write_records(records: list[dict[str, Any]], output: str, as_json: bool) -> None:
+    """Write what was found for each row, as a table or as JSON."""
+    if as_json:
+        common.as_json(records)
+        return
+    with table_writer(output) as out:
+        out.write({name: [one[name] for one in records] for name in records[0]} if records else {})
+    common.confirm(output, len(records))
+
+
+@click.command(epilog="\b\nExamples\n  fgrn track machine.fgrn log.csv --sequence machine --time hour -o states.csv\n"
+               "  fgrn track machine.bif log.csv --learn learnt.fgrn    (variables x0 and xt: two slices)")  # fmt: skip
+@click.argument("network")
+@click.argument("data")
+@click.option("--method", type=click.Choice(METHODS), default="smooth", show_default=True,
+              help="Given the whole sequence; given it up to each row (filter); or the states that are likeliest "
+              "together (path).")  # fmt: skip
+@click.option("--sequence", metavar="COLUMN", help="The column that tells sequences apart. [as in NETWORK]")
+@click.option("--time", metavar="COLUMN", help="The column by which rows of a sequence are ordered; as they are, else.")
+@click.option("--learn", "learnt", metavar="MODEL", help="First learn the tables from DATA, and write MODEL (.fgrn).")
+@click.option("--epochs", type=click.IntRange(1), default=50, show_default=True, help="With --learn: the most epochs.")
+@click.option("--smoothing", type=common.FiniteRange(0, common.MOST_SMOOTHING), default=0.01, show_default=True,
+              help="With --learn: count added to every cell of every table.")  # fmt: skip
+@output_option
+@common.reading
+@common.json_option
+def track(
+    network: str, data: str, method: str, sequence: str | None, time: str | None, learnt: str | None, epochs: int,
+    smoothing: float, output: str, as_json: bool, **options: Any,
+) -> None:  # fmt: skip
+    """Find the variables of a dynamic network in each row of sequences.
+
+    NETWORK is a .fgrn file, or a network of two slices in any format: x0 is x in the first slice, xt in a later one.
+    DATA is a table with a row for each slice; values may be missing. Each state has its probability beside it. What
+    comes after the last rows is found by `fgrn forecast`.
+    """
+    common.check_table(output, as_json)
+    common.check_other(output, {"DATA": data, "NETWORK": network})
+    if learnt is not None:
+        common.check_place(learnt, option="--learn")
+        common.check_other(learnt, {"DATA": data, "-o": output}, "--learn")
+    model = dynamic_of(network)
+    if model is None:
+        raise FgrnError(
+            f"{network!r} holds no dynamic network.",
+            remedies="name the variables of two slices x0 and xt, or ask it with `fgrn query` or `fgrn predict`",
+        )
+    rows = TrackedRows(model, data, sequence, time, options)
+    if learnt is not None:
+        history = model.learn(rows.columns, epochs=epochs, smoothing=smoothing, tolerance=1e-6, accelerate=True)
+        model.save(learnt)
+        tell(f"written: {learnt} ({counted(history.epochs, 'epoch')}, log-likelihood {history.per_row[-1]:.4f} a row)")
+    if method != "path":
+        found = model.smooth(rows.columns) if method == "smooth" else model.filter(rows.columns)
+        write_records(rows.records(found), output, as_json)
+        return
+    best = model.most_probable(rows.columns).labels
+    ids = np.cumsum(rows.order.begins) - 1
+    names = np.array([*rows.order.names, None], dtype=object)[:-1]
+    columns = {"sequence": names[ids], **best}
+    whole = {name: rows.order.restored(np.asarray(column)).tolist() for name, column in columns.items()}
+    write_records(
+        [dict(zip(whole, values, strict=True)) for values in zip(*whole.values(), strict=True)], output, as_json
+    )

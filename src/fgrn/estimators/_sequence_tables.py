@@ -1,0 +1,75 @@
+"""Tables of sequences for estimators: columns that tell sequences and times apart, and rows in their order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..core.exceptions import EvidenceError, Remedy, TableWarning, unknown_name, warn
+from ..learning.encoding import table_of_source, without_columns
+from ..tables import frames
+from ..tables.encoded import Evidence
+from ..tables.time_order import TimeOrder
+from ._continuous import ContinuousColumns
+from ._streams import encoded_stream
+from ._tables import is_array
+
+
+class SequenceTables(ContinuousColumns):
+    """Base class of estimators whose rows belong to sequences, and follow each other in time."""
+
+    beside_: tuple[str | None, ...]  # the names of the columns of sequences and times, as given to `fit`
+    _is_given: np.ndarray  # of the steps to learn from: which the table has, and which were inserted
+
+    def _in_order(self, X: Any, sequence: Any, time: Any) -> Evidence:
+        """A table to learn from, encoded, in the order of sequences and times; sets the columns of the model."""
+        if frames.is_source(X) and self.continuous is None:
+            beside = [one for one in (sequence, time) if isinstance(one, str)]
+            features, kept = without_columns(X, beside, self._missing_codes())
+            table = encoded_stream(self, features, None, None, None).here()
+            found = {name: frames.as_column(kept.column(name), name) for name in beside}
+            ids, times = (found[one] if isinstance(one, str) else one for one in (sequence, time))
+        else:
+            X = table_of_source(X, self._missing_codes()) if frames.is_source(X) else X
+            features, ids, times = self._parted(X, sequence, time)
+            table = self._learnable(features, None, None)
+        order = TimeOrder.of(table.rows, ids, times, self.step)
+        self._is_given = order.rows >= 0
+        return order.evidence(table)
+
+    def _parted(self, X: Any, sequence: Any, time: Any) -> tuple[Any, Any, Any]:
+        """The table without the columns of sequences and times, and these, each by name or by value."""
+        if isinstance(sequence, str) and sequence == time:
+            raise EvidenceError("is 'sequence' and 'time' at once.", column=sequence, remedies="name two columns")
+        found = []
+        named = [self.beside_[k] if one is None else one for k, one in enumerate((sequence, time))]
+        for setting, given, one in zip(("sequence", "time"), (sequence, time), named, strict=True):
+            if not isinstance(one, str):
+                found.append(one)
+            elif not is_array(X) and frames.has_column(X, one):
+                found.append(frames.column(X, one))
+                X = frames.without_column(X, one)
+            elif given is None:
+                taken = (
+                    "all rows are taken for one sequence" if setting == "sequence" else "rows are taken as they follow"
+                )
+                warn(
+                    f"the model was learnt with this column as {setting!r}, and the table does not have it: {taken}.",
+                    TableWarning,
+                    column=one,
+                    remedies=("add the column", Remedy("give one value per row", None, **{setting: ...})),
+                )
+                found.append(None)
+            else:
+                raise unknown_name("column", one, () if is_array(X) else frames.columns(X))
+        return X, found[0], found[1]
+
+    def _ordered(self, X: Any, sequence: Any, time: Any) -> tuple[Evidence, TimeOrder, Any]:
+        """A table to be asked about, in the order of time; and as given, without sequences and times."""
+        check_is_fitted(self)
+        features, ids, times = self._parted(X, sequence, time)
+        table = self._encoded(self._coded(features), None)
+        order = TimeOrder.of(table.rows, ids, times, self.step)
+        return order.evidence(table), order, features
