@@ -177,7 +177,7 @@ def _syntax_error(text: str, error: UnexpectedInput, builder: Builder) -> Except
     is_word_begun = any(word.startswith(text[where:].rstrip()) for word in _WORDS)
     if not at_end and is_word_begun:
         return builder.error(line, f"the file ends within the word {short_repr(begun)}. Is it complete?")
-    if not at_end and _STATEMENT.match(text, where) and missing not in text[where:]:
+    if not at_end and _STATEMENT.match(text, where) and not {missing, "}"} & {*text[where:]}:
         last = text.rstrip().count("\n") + 1
         what = (
             f"the file ends within {short_repr(begun)}, which begins in line {line}, before the '{missing}' at its end"
