@@ -51,7 +51,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
             see `fgrn.tan`. "tree": each class has a hidden tree, with one hidden variable for each column, joined as
             the columns depend on each other given the class, see `fgrn.hidden_tree`; for wide tables, such as images.
             "auto": the better of "per_class" and "tan" with n_hidden="auto", and "shared" with a number; not "tree",
-            which takes about ten times as long, and was not clearly better on any table of docs/quality.md.
+            which takes longer on most tables, and had the smaller log-loss on few of those that were tried.
         refine: whether tables that tell the class are made beside those that describe the rows: "auto", if the log-loss
             of rows kept back is better for it; never with structure="shared". With "tree" they are only if it is True:
             "auto" finds a temperature alone. A number is the strength of the penalty by which they are drawn to tables
