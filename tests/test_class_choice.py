@@ -442,6 +442,14 @@ def test_a_temperature_of_wide_trees_leaves_numbers_behind() -> None:
     assert np.add.reduceat(tempered, lines) == pytest.approx(np.ones(len(lines)))
 
 
+def test_a_temperature_of_wide_stars_leaves_numbers_behind() -> None:
+    """The prior takes a factor of up to four for each column: its product would overflow."""
+    net = fgrn.class_mixture({f"Y{i}": 16 for i in range(600)} | {"y": 2}, "y", 2)
+    tempered = FAMILY.tempered(net, 1e9)
+    lines = tempered._spec.layout.lines
+    assert np.add.reduceat(tempered._parameters.values, lines) == pytest.approx(np.ones(len(lines)))
+
+
 def test_a_classifier_that_is_too_sure_gets_a_higher_temperature() -> None:
     """The only penalty allowed is too weak to change that."""
     table, y = few_rows_and_many_cells()

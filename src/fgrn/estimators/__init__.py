@@ -5,7 +5,6 @@ Validation and names are here; everything computed is asked of a `Network` (`net
 
 from __future__ import annotations
 
-from . import _scikit_learn  # noqa: F401 (the first import, so that scikit-learn loads quickly)
 from .classifiers import LatentClassifier, NaiveBayesClassifier
 from .deep_classifier import DeepLatentClassifier
 from .hidden_markov import HiddenMarkovModel

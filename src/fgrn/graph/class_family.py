@@ -127,7 +127,10 @@ class ClassFamily:
             values = LocalEStep(get("reference"), plan, programs, nothing, expect=True).count(values).values
         else:
             prior = layout.prior(values, layout.prior_number(self.hidden))
-            for number in range(len(layout.table_names)):
-                prior *= layout.table(values, number).sum(axis=1)
+            with np.errstate(divide="ignore"):  # in logarithms: the product over hundreds of columns may overflow
+                logs = np.log(prior)
+                for number in range(len(layout.table_names)):
+                    logs += np.log(layout.table(values, number).sum(axis=1))
+            prior[...] = np.exp(logs - logs.max())
         total = np.add.reduceat(values, layout.lines)[layout.line_of]
         return self.with_tables(model, np.where(total > 0, values / np.where(total > 0, total, 1.0), 0.0))
