@@ -51,7 +51,8 @@ def cars() -> fgrn.NaiveBayesClassifier:
 
 def test_prototypes_are_a_dict_that_knows_shares_and_baseline(cars: fgrn.NaiveBayesClassifier) -> None:
     found = cars.prototypes_
-    assert found == dict(found) and repr(found) == repr(dict(found)) and isinstance(found, dict)
+    assert found == dict(found) and isinstance(found, dict)
+    assert repr(found) == str(found) and repr(found).startswith("no  (")
     net = cars.network_
     belief = net.propagate(None)
     np.testing.assert_allclose(list(found.shares.values()), belief.marginal(cars._class_name())[0])

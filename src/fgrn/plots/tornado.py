@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isclose
 from typing import TYPE_CHECKING
 
 from ..core import settings
@@ -51,7 +52,7 @@ def tornado(found: Sensitivities, *, most: int = 15, ax: Axes | None = None) -> 
     for row, one in enumerate(shown):
         for end, other, colour, called in ((one.low, one.high, AGAINST, "smaller"), (one.high, one.low, FOR, "larger")):
             axes.barh(row, end - now, 0.62, left=now, color=colour, gid=f"{called} {row}")
-            above = end > now or (end == now and other < now)
+            above = other < now if isclose(end, now, rel_tol=1e-9) else end > now
             axes.annotate(
                 share_of(end), (end, row), (3 if above else -3, 0), textcoords="offset points",
                 ha="left" if above else "right", va="center_baseline", fontsize=7.5, color=colour,
