@@ -41,7 +41,7 @@ BLOCK_CELLS = 2**15
 """Of the messages of one clique in a block of rows: they stay in the second-level cache with a table."""
 
 BETWEEN = 16
-"""Messages that are multiplied before the product is divided by its largest entry."""
+"""Messages that are multiplied before the product is divided by its sum."""
 
 LEAST, FAINT = 1e-300, 1e-200
 """What stands for a message of zero, and products so small beside their factors are in doubt."""
@@ -254,14 +254,14 @@ class _BlockSweeps:
                 product *= columns[codes]
 
     def _level(self, product: np.ndarray) -> None:
-        """Divide a product by its largest entry in each row."""
-        largest = product.max(axis=1)
-        faint = ~(largest > FAINT)
+        """Divide a product by its sum in each row."""
+        total = _row_sums(product)
+        faint = ~(total > FAINT)
         if faint.any():
             self.doubtful |= faint
-            largest[faint] = 1.0
-        product *= (1 / largest)[:, None]
-        self.log_likelihood += np.log(largest)
+            total[faint] = 1.0
+        product *= (1 / total)[:, None]
+        self.log_likelihood += np.log(total)
 
     def _downwards(self) -> np.ndarray:
         """Compute the posteriors; the messages are overwritten."""
@@ -279,7 +279,7 @@ class _BlockSweeps:
             message = room.message[clique]
             rest = np.divide(room.posterior[link.parent.clique], message, out=message)
             passed = np.matmul(rest, table, out=room.posterior[clique])
-            self.doubtful |= (self.weights > 0) & ~(self.weights > FAINT * passed.max(axis=1))
+            self.doubtful |= (self.weights > 0) & ~(self.weights > FAINT * _row_sums(passed))
             np.multiply(rest.T @ up, table, out=layout.table(out, link.table))
             np.multiply(passed, up, out=passed)
         for number, leaf in enumerate(tree.leaves):
@@ -298,3 +298,9 @@ class _BlockSweeps:
         counts += sums[:-1].T
         if sums[-1].any():
             counts += sums[-1][:, None] * columns[:-1].T
+
+
+def _row_sums(block: np.ndarray) -> np.ndarray:
+    """Return the sum of each row; as a product, which takes a quarter of the time of `sum` and `max`."""
+    found: np.ndarray = block @ np.ones(block.shape[1])
+    return found
