@@ -145,6 +145,32 @@ def test_impossible_rows_have_no_answer_and_are_named(network: Path, tmp_path: P
     assert "'lung' = yes cannot go with 'either' = no" in text and "propagate" not in text
 
 
+@pytest.mark.parametrize("extra", [["--method", "sampling"], ["--interval", "0.9"]])
+def test_impossible_rows_have_no_error_or_interval(extra: list[str], tmp_path: Path, capsys: Any) -> None:
+    path, rows = tmp_path / "net.fgrn", tmp_path / "rows.csv"
+    net = BayesianNetwork({"a": ["y", "n"], "b": ["y", "n"]}, [("a", "b")], {"a": [1, 0]}, frozen=["a"])
+    net.learn({"a": ["y"] * 4, "b": ["y", "y", "n", "y"]}, smoothing=0.1)
+    net.save(path)
+    rows.write_text("a\nn\ny\n", encoding="utf-8")
+    assert main(["query", str(path), "--evidence", str(rows), "--target", "b", *extra]) == 0
+    out, err = capsys.readouterr()
+    assert "Row 0: " in err and "without an answer" in err
+    assert set(out.splitlines()[1].split(",")) == {""} and "" not in out.splitlines()[2].split(",")
+    told = asked(capsys, path, "--evidence", str(rows), "--target", "b", *extra)
+    assert told[0]["posterior"] is None and set(told[1]["posterior"]["b"]) == {"y", "n"}
+    rows.write_text("a\nn\n", encoding="utf-8")
+    assert asked(capsys, path, "--evidence", str(rows), "--target", "b", *extra)[0]["posterior"] is None
+    said(capsys, "query", path, "--given", "a=n", "--target", "b", *extra, status=1)
+
+
+def test_the_number_of_samples_is_an_option(network: Path, capsys: Any) -> None:
+    arguments = ("--method", "sampling", "--samples", "50", "--target", "lung")
+    assert asked(capsys, network, *arguments)["samples"] == 50
+    impossible = ("--given", "either=no", "--given", "lung=yes")
+    assert "--samples N" in said(capsys, "query", network, *arguments, *impossible, status=1)
+    assert "--method sampling" in said(capsys, "query", network, "--samples", "50", status=2)
+
+
 def test_uai_evidence_and_partition_functions(tmp_path: Path, capsys: Any) -> None:
     path, evidence = tmp_path / "c.uai", tmp_path / "c.uai.evid"
     model = circle()

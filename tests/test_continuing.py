@@ -154,6 +154,13 @@ def test_states_are_equal_by_their_values() -> None:
     assert one != 3
 
 
+@pytest.mark.parametrize("net", [fgrn.lvm({"a": 2}, hidden=2), fgrn.BayesianNetwork({"a": 2})])
+@pytest.mark.parametrize("wrong", [True, False])
+def test_a_state_that_is_none_is_refused_with_what_to_pass(net: Any, wrong: bool) -> None:
+    with pytest.raises(fgrn.LearningError, match=rf"'online'.*Got {wrong}.*Online\(\)"):
+        net.learn({"a": [0, 1]}, epochs=1, online=wrong)
+
+
 ALTERED: dict[str, tuple[dict[str, Any], Any]] = {
     "another power": ({"power": 3}, None),
     "a power of words": ({"power": "fast"}, None),

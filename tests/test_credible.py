@@ -83,6 +83,16 @@ def test_intervals_are_those_of_tables_drawn_by_hand() -> None:
         np.testing.assert_allclose(found.standard_errors[0], np.std(by_hand, axis=0), rtol=0.12)
 
 
+def test_tied_tables_stay_tied_after_an_intervention() -> None:
+    net = BayesianNetwork({"a": 2, "b": 2, "c": 2}, {"b": ["a"], "c": ["b"]}, ties={"b": "same", "c": "same"})
+    rng = np.random.default_rng(0)
+    net.learn({name: rng.integers(0, 2, 60) for name in "abc"})
+    seen = net.credible_interval({"c": [1], "a": [0]}, "b")
+    done = net.do(a=0).credible_interval({"c": [1]}, "b")
+    np.testing.assert_allclose(done.standard_errors, seen.standard_errors, rtol=1e-9)  # nothing else goes to a
+    np.testing.assert_allclose(net.do(b=0).dirichlet_counts("c"), net.dirichlet_counts("c"))  # one table of the group
+
+
 def test_counts_are_those_of_the_rows_and_are_kept() -> None:
     table = {"a": [0, 0, 1, 1, 1], "b": [0, 1, 1, 1, 0]}
     net = BayesianNetwork.from_data([("a", "b")], table, smoothing=1.0)

@@ -319,6 +319,25 @@ def test_two_slices_in_a_file_are_the_same_network(kind: str, tmp_path: Path) ->
             np.testing.assert_allclose(found, seen.marginal(name)[step], atol=1e-7)  # it stores 32 bits
 
 
+def test_two_slices_keep_which_tables_are_never_learnt() -> None:
+    net = DynamicBayesianNetwork({"a": 2, "b": 2}, {"b": ["a"]}, {"a": ["a"]}, frozen=["b"])
+    two = net.two_slices()
+    assert DynamicBayesianNetwork.of_two_slices(two) == net  # also in that no table has a start
+    net.learn({"a": [0, 1, 1, 0], "b": [0, 1, 0, 0]}, epochs=1)
+    assert DynamicBayesianNetwork.of_two_slices(net.two_slices()) == net
+    half = fgrn.BayesianNetwork(two.variables, two.parents_of_all, frozen=["b0"])
+    with pytest.raises(WiringError, match="'b0' is frozen and 'bt' is not"):
+        DynamicBayesianNetwork.of_two_slices(half)
+
+
+def test_uai_files_have_no_names_for_two_slices(tmp_path: Path) -> None:
+    net = network("coupled")
+    for path, format in ((tmp_path / "net.uai.gz", None), (tmp_path / "net", "uai")):
+        with pytest.raises(fgrn.NetworkFileError, match=r"no names.*\.bif"):
+            fgrn.write(net, path, format)
+        assert not path.exists()
+
+
 def test_two_slices_whose_first_tables_differ_are_told_apart() -> None:
     two = fgrn.BayesianNetwork(
         {"u0": 2, "h0": 2, "ut": 2, "ht": 2},
@@ -361,11 +380,19 @@ def test_commands_follow_and_forecast(tmp_path: Path, capsys: pytest.CaptureFixt
         wanted = beliefs.marginal("b").max(axis=1)[place]
         for file in (model, tmp_path / "net.bif"):
             found = answer("track", str(file), "--method", method)
-            assert [one["sequence"] for one in found] == table["machine"].tolist()
+            assert [one["machine"] for one in found] == table["machine"].tolist()
+            assert [one["step"] for one in found] == table["hour"].tolist()
+            assert "sequence" not in found[0]
             np.testing.assert_allclose([one["P(b)"] for one in found], wanted, atol=1e-9)
     path = net.most_probable(seen).labels["b"][place]
-    assert [one["b"] for one in answer("track", str(model), "--method", "path")] == path.tolist()
+    likeliest = answer("track", str(model), "--method", "path")
+    assert list(likeliest[0]) == ["machine", "step", *net.names]
+    assert [one["b"] for one in likeliest] == path.tolist()
+    for column, told in (("machine", "machine"), ("hour", "step")):
+        assert [one[told] for one in likeliest] == table[column].tolist()
     following = answer("forecast", str(model), "--steps", "2")
+    assert [one["step"] for one in following] == [1, 2] * 3  # as in `HiddenMarkovModel.forecast`
+    assert [one["machine"] for one in following[::2]] == list(dict.fromkeys(table["machine"]))
     ahead = net.predict(seen, 2).marginal("y").max(axis=1)
     order = [list(dict.fromkeys(table["machine"])).index(one) for one in range(3)]
     np.testing.assert_allclose(np.reshape([one["P(y)"] for one in following], (3, 2))[order].ravel(), ahead, atol=1e-9)
@@ -374,6 +401,7 @@ def test_commands_follow_and_forecast(tmp_path: Path, capsys: pytest.CaptureFixt
     assert fgrn.load(learnt).log_likelihood(seen).sum() > net.log_likelihood(seen).sum()
     for words, status, told in [
         (["track", str(model), str(rows)], 1, "--drop machine"),
+        (["track", str(model), str(rows), "--sequence", "machine", "--time", "machine"], 1, "at once"),
         (["track", str(tmp_path / "log.csv"), str(rows)], 1, "no dynamic network"),
         (["predict", str(model), str(rows)], 1, "fgrn track"),
     ]:

@@ -277,11 +277,14 @@ def test_irregular_times_only_order_rows() -> None:
     assert TimeOrder.of(4, None, [0.1, 0.2, 0.3, 0.4]).rows.tolist() == [0, 1, 2, 3]
 
 
-def test_a_column_that_is_not_there_is_named(log: pd.DataFrame) -> None:
+def test_a_column_that_is_not_there_is_named(log: pd.DataFrame, tmp_path: Path) -> None:
     with pytest.raises(fgrn.UnknownNameError, match="machine"):
         fgrn.HiddenMarkovModel(2).fit(log, sequence="machin")
-    with pytest.raises(fgrn.EvidenceError, match="'machine': is 'sequence' and 'time' at once"):
-        fgrn.HiddenMarkovModel(2).fit(log, sequence="machine", time="machine")
+    path = tmp_path / "log.csv"
+    log.to_csv(path, index=False)
+    for table in (log, str(path)):
+        with pytest.raises(fgrn.EvidenceError, match="'machine': is 'sequence' and 'time' at once"):
+            fgrn.HiddenMarkovModel(2).fit(table, sequence="machine", time="machine")
 
 
 def test_a_remembered_column_that_is_absent_is_told(model: fgrn.HiddenMarkovModel, log: pd.DataFrame) -> None:

@@ -258,6 +258,9 @@ def test_sensitivity_is_the_posterior_of_the_changed_network(seed: int) -> None:
     slope = (found(found.parameter + step) - found(found.parameter - step)) / (2 * step)
     assert found.derivative == pytest.approx(slope, abs=1e-5)
     assert found.range[0] - 1e-12 <= found.probability <= found.range[1] + 1e-12
+    for wrong in (1.5, -0.1, np.nan, np.array([0.5, 2.0])):
+        with pytest.raises(FgrnError, match="from 0 to 1"):
+            found(wrong)
     with pytest.raises(FgrnError, match="a state for each parent"):
         net.sensitivity((target, label), (child, net.variable(child).labels[0], {"nobody": 1}))
 

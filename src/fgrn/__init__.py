@@ -272,16 +272,27 @@ def write(
 
     Args:
         model: a `BayesianNetwork`, a `MarkovNetwork` (for UAI), an `InfluenceDiagram` (for XDSL and NET), or a
-            `DynamicBayesianNetwork` of order one, which is written as its two slices.
+            `DynamicBayesianNetwork` of order one, which is written as its two slices (not for UAI, which has no names).
         path: the path of the file.
         format: see `read`; None for the one that the extension of the name indicates.
+
+    Files hold labels as words: those that are numbers are read back as words.
     """
     from .bayes.dynamic import DynamicBayesianNetwork
     from .bayes.factored import FactoredModel
     from .bayes.influence import InfluenceDiagram
-    from .files.formats import write_document
+    from .files.formats import format_to_write, write_document
 
     if isinstance(model, DynamicBayesianNetwork):
+        if format_to_write(path, format) == "uai":
+            raise NetworkFileError(
+                "UAI has no names of variables, by which the two slices of a dynamic network are told apart.",
+                file=repr(str(path)),
+                remedies=(
+                    "write another format, such as BIF (.bif)",
+                    "write two_slices(), whose names are then lost",
+                ),
+            )
         model = model.two_slices()
     if not isinstance(model, (FactoredModel, InfluenceDiagram)):
         raise FgrnError(

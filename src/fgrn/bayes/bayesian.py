@@ -330,9 +330,10 @@ class BayesianNetwork(
         kept_back, spec = None, self._spec
         if only is not None:
             spec = spec.restricted(settings.variable_names("only", only, own=self.variable))
-        if not options.get("online") and self._is_complete(table):
+        in_batches = options.get("online") is not None
+        if not in_batches and self._is_complete(table):
             table, kept_back = split_off(table, validation, seed, self._encoded)
-        if not options.get("online") and self._is_complete(table) and (not kept_back or self._is_complete(kept_back)):
+        if not in_batches and self._is_complete(table) and (not kept_back or self._is_complete(kept_back)):
             settings.choice("engine", options.get("engine", "auto"), ("auto", *engines.engine_names()))
             settings.choice("merge", options.get("merge"), (True, False, None))
             rule = em.Rule(

@@ -47,7 +47,10 @@ class Interventions(DirectedGraph):
             name: np.eye(self.variable(name).cardinality)[[codes[name]]] if name in codes else whole.table(name)
             for name in self.names
         }
-        changed = BayesianNetwork(whole.variables, parents, tables, name=whole.name, properties=whole.properties)
+        ties = {part.name: part.tie for part in whole._given if part.tie is not None and part.name not in codes}
+        changed = BayesianNetwork(
+            whole.variables, parents, tables, ties=ties, name=whole.name, properties=whole.properties
+        )
         changed.memory_limit = whole.memory_limit
         counts = {name: whole._row_totals(name) for name in self.names if name not in codes}
         changed._restore_counts({name: some for name, some in counts.items() if some is not None})

@@ -43,7 +43,7 @@ class SliceBeliefs:
 
     Attributes:
         sequence: the number of the sequence of each row, from 0.
-        step: the number of each row in its sequence, from 0.
+        step: the number of each row in its sequence, from 0; in a prediction, of steps after its last row, from 1.
         log_likelihood: of each row given all rows before it; those of a sequence sum to its own. Zero in a prediction.
     """
 
@@ -230,14 +230,18 @@ class DynamicBayesianNetwork:
                 parents[here] += [f"{c.name}[{time - c.lag}]" for c in structure.links.get(one, ()) if c.lag <= time]
                 tables[here] = self.table(one, time)
                 ties[here] = f"{one}, {structure.stage(one, time)} lags"
-        fixed = {part.name for part in self._step._parts if not part.learn}
-        kept = [f"{one}[{time}]" for one in structure.variables if one in fixed for time in range(length)]
+        kept = [f"{one}[{time}]" for one in self._frozen for time in range(length)]
         return BayesianNetwork(variables, parents, tables, ties=ties, frozen=kept, name=self.name)
+
+    @property
+    def _frozen(self) -> list[str]:
+        """The names of variables whose tables are never learnt."""
+        return [part.name for part in self._step._parts if not part.learn and part.name in self._structure.variables]
 
     def two_slices(self) -> BayesianNetwork:
         """The network of two slices (2TBN) of a network of order one: `x0` in the first and `xt` in a later slice.
 
-        In this form files of ordinary networks hold a dynamic one, for pyAgrum as well: `two_slices().write(path)`.
+        In this form files of ordinary networks hold a dynamic one, for pyAgrum as well: `fgrn.write` writes it.
         """
         from .two_slices import two_slices
 
@@ -251,6 +255,9 @@ class DynamicBayesianNetwork:
             network: its variables are `x0`, x in the first slice, and `xt`, x in a later one. Parents of `xt` are in
                 its own slice, `yt`, or in the one before, `y0`.
             sequence: the name of the column that tells sequences apart.
+
+        Files of other programs hold labels as words: where those of a network are numbers, the one that is read back
+        from such a file has words instead, and is not equal to it.
         """
         from .two_slices import dynamic_of_two_slices
 
@@ -326,7 +333,8 @@ class DynamicBayesianNetwork:
         past = np.stack(pasts, axis=1).reshape(count * steps, len(structure.past))
         begins = np.arange(count * steps) % steps == 0
         nothing = replace(encode(self._step, {}, rows=count * steps), begins=begins)
-        return self._answer(SliceRows(structure, self._step, nothing), past, 1.0, np.zeros(count * steps))
+        found = self._answer(SliceRows(structure, self._step, nothing), past, 1.0, np.zeros(count * steps))
+        return replace(found, step=found.step + 1)
 
     def _handed(self, after: np.ndarray) -> np.ndarray:
         """The past of the next slice from the next of a slice."""

@@ -86,17 +86,25 @@ class SampledQueries:
 
 
 def sampled_posteriors(
-    network: BayesianNetwork, evidence: frames.Data, names: Sequence[str], samples: int, seed: int
+    network: BayesianNetwork,
+    evidence: frames.Data,
+    names: Sequence[str],
+    samples: int,
+    seed: int,
+    impossible: str = "raise",
 ) -> dict[str, SampledPosterior]:
-    """The posteriors of some variables, from the same samples; see `SampledQueries.sampled_posterior`."""
+    """The posteriors of some variables, from the same samples; see `SampledQueries.sampled_posterior`.
+
+    With impossible="mark", a row that no sample goes with has the effective size 0, and zeros for its answers.
+    """
     settings.whole("samples", samples, 2)
     settings.whole("seed", seed, 0)
     network._checked(evidence)
     rows = encode(network, evidence)
     messages = _messages_of_evidence(network, rows)
     sizes = {name: network.variable(name).cardinality for name in names}
-    shares, errors = ({name: np.empty((rows.rows, size)) for name, size in sizes.items()} for _ in range(2))
-    effective = np.empty(rows.rows)
+    shares, errors = ({name: np.zeros((rows.rows, size)) for name, size in sizes.items()} for _ in range(2))
+    effective = np.zeros(rows.rows)
     for row in range(rows.rows):
         back = {name: some[row] for name, some in messages.items()}
         one, random = rows.take(slice(row, row + 1)), np.random.default_rng([seed, row])
@@ -106,6 +114,8 @@ def sampled_posteriors(
         codes, weights = _weighted_samples(network, one, near, back, samples, random)
         total = weights.sum()
         if not total > 0 or not _weighted_samples(network, one, doubtful, back, samples, random)[1].any():
+            if impossible == "mark":
+                continue
             raise ImpossibleEvidence(
                 f"none of {samples:,} samples goes with this evidence, which is impossible, or nearly so.",
                 rows=[row],
@@ -116,9 +126,10 @@ def sampled_posteriors(
             seen = codes[name][:, None] == np.arange(size)
             share = shares[name][row] = (weights[:, None] * seen).sum(axis=0) / total
             errors[name][row] = np.sqrt((weights[:, None] ** 2 * (seen - share) ** 2).sum(axis=0)) / total
-    if effective.min(initial=np.inf) < min(FEW_SAMPLES, samples / 2):
+    least = effective.min(initial=np.inf, where=effective > 0)
+    if least < min(FEW_SAMPLES, samples / 2):
         warn(
-            f"The samples are worth no more than {effective.min():.1f} of equal weight, so that standard errors are "
+            f"The samples are worth no more than {least:.1f} of equal weight, so that standard errors are "
             "not to be trusted: the evidence is improbable.",
             FgrnWarning,
             remedies=(Remedy("draw more", samples=...), "give less evidence"),

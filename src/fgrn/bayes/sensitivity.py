@@ -51,6 +51,8 @@ class Sensitivity:
 
     def __call__(self, value: float | np.ndarray) -> Any:
         """The posterior probability where the number has a value from 0 to 1."""
+        if not np.all((np.asarray(value) >= -NOISE) & (np.asarray(value) <= 1 + NOISE)):
+            raise FgrnError(f"A number of a table is a probability, from 0 to 1. Got {value!r}.", value=value)
         a, b, _, _ = self.coefficients
         found = np.clip((a * value + b) / self._evidence(value), 0.0, 1.0)
         return found if isinstance(value, np.ndarray) else float(found)

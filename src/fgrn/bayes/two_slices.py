@@ -1,7 +1,7 @@
 """Dynamic networks as networks of two slices (2TBN), in which `x0` is x in the first slice and `xt` in a later one.
 
-This is how files of ordinary networks (BIF, XMLBIF, NET, XDSL, UAI) hold a dynamic network of order one, as pyAgrum
-reads and writes it: parents of `xt` are variables of its own slice, `yt`, and of the slice before, `y0`.
+This is how files of ordinary networks with names (BIF, XMLBIF, NET, XDSL) hold a dynamic network of order one, as
+pyAgrum reads and writes it: parents of `xt` are variables of its own slice, `yt`, and of the slice before, `y0`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def two_slices(model: DynamicBayesianNetwork) -> BayesianNetwork:
             f"A slice depends on the {model.order} slices before it, and two slices show links to the one before only.",
             remedies=("save it as a model file (.fgrn)", "write some slices: unrolled(length)"),
         )
-    structure = model._structure
+    structure, without = model._structure, _without_start(model._step)
     variables, parents, tables = [], {}, {}
     for time, end in ((0, FIRST), (1, LATER)):
         for variable in model.variables:
@@ -42,8 +42,10 @@ def two_slices(model: DynamicBayesianNetwork) -> BayesianNetwork:
             parents[name + end] = [above + end for above in structure.parents[name]]
             if time:
                 parents[name + end] += [copy.name + FIRST for copy in structure.links.get(name, ())]
-            tables[name + end] = model.table(name, time)
-    return BayesianNetwork(variables, parents, tables, name=model.name)
+            if name not in without:
+                tables[name + end] = model.table(name, time)
+    frozen = [name + end for name in model._frozen for end in (FIRST, LATER)]
+    return BayesianNetwork(variables, parents, tables, frozen=frozen, name=model.name)
 
 
 def dynamic_of_two_slices(network: BayesianNetwork, sequence: str = "sequence") -> DynamicBayesianNetwork:
@@ -52,7 +54,7 @@ def dynamic_of_two_slices(network: BayesianNetwork, sequence: str = "sequence") 
     A variable whose first table differs from the later one, and that depends on no earlier slice, has a link to itself
     without effect: only variables with links have a table of their own in the first slice.
     """
-    names = network.names
+    names, without = network.names, _without_start(network)
     later = [name[:-1] for name in names if name.endswith(LATER) and name[:-1] + FIRST in names]
     others = [name for name in names if name[:-1] not in later]
     if not later or others:
@@ -63,7 +65,9 @@ def dynamic_of_two_slices(network: BayesianNetwork, sequence: str = "sequence") 
         )
     arcs: dict[str, list[str]] = {}
     links: dict[str, list[str]] = {}
-    variables, tables, initial = [], {}, {}
+    variables: list[Variable] = []
+    tables: dict[str, np.ndarray] = {}
+    initial: dict[str, np.ndarray] = {}
     for name in later:
         variable = network.variable(name + LATER)
         if network.variable(name + FIRST).labels != variable.labels:
@@ -81,10 +85,36 @@ def dynamic_of_two_slices(network: BayesianNetwork, sequence: str = "sequence") 
         if not before and not np.array_equal(table, start):
             before = [name]
             table = np.repeat(table[..., None, :], variable.cardinality, axis=-2)
-        arcs[name], tables[name] = within, table
+        arcs[name] = within
         if before:
-            links[name], initial[name] = before, start
-    return DynamicBayesianNetwork(variables, arcs, links, tables, initial, sequence=sequence, name=network.name)
+            links[name] = before
+        if not {name + FIRST, name + LATER} <= without:
+            tables[name] = table
+            if before:
+                initial[name] = start
+    frozen = _frozen_in_both(network, later)
+    return DynamicBayesianNetwork(
+        variables, arcs, links, tables, initial, frozen=frozen, sequence=sequence, name=network.name
+    )
+
+
+def _without_start(network: BayesianNetwork) -> set[str]:
+    """The variables whose tables were neither given nor learnt: learning begins with random ones."""
+    return {part.name for part in network._given if network._start(part) is None}
+
+
+def _frozen_in_both(network: BayesianNetwork, names: list[str]) -> list[str]:
+    """The variables whose tables are never learnt; an error if that is so in the first slice only, or later only."""
+    fixed = {part.name for part in network._given if not part.learn}
+    for name in names:
+        ends = sorted((name + FIRST, name + LATER), key=lambda one: one not in fixed)
+        if ends[0] in fixed and ends[1] not in fixed:
+            raise WiringError(
+                f"{ends[0]!r} is frozen and {ends[1]!r} is not: the tables of a variable are learnt in all slices or "
+                "in none.",
+                remedies="freeze both, or none of them",
+            )
+    return [name for name in names if name + FIRST in fixed]
 
 
 def _table_on(network: BayesianNetwork, name: str, parents: list[str]) -> np.ndarray:

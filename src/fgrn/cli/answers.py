@@ -69,10 +69,13 @@ class Answer:
         impossible = "raise" if self.rows is None else "mark"
         seen = self.model.propagate(self._evidence, keep=names, impossible=impossible, **options)
         if seen.impossible.any():
-            which = np.flatnonzero(seen.impossible).tolist()
-            word = "Row" if len(which) == 1 else "Rows"
-            tell(f"{word} {shortened(which)}: evidence of probability zero, without an answer.")
+            self._tell_unanswered(seen.impossible, "evidence of probability zero")
         return seen
+
+    @staticmethod
+    def _tell_unanswered(rows: np.ndarray, why: str) -> None:
+        which = np.flatnonzero(rows).tolist()
+        tell(f"{'Row' if len(which) == 1 else 'Rows'} {shortened(which)}: {why}, without an answer.")
 
     def _answerable(self) -> tuple[np.ndarray | None, Any]:
         """Return which rows of a table are possible (None for all), and the evidence of these rows."""
@@ -118,61 +121,71 @@ class Answer:
             return
         self._tell(seen, method, common.aligned(["variable", "state", "probability", ""], lines, left=2, bars=True))
 
-    def sampled(self, names: Sequence[str], seed: int) -> None:
+    def sampled(self, names: Sequence[str], samples: int | None, seed: int) -> None:
         """Show posteriors by importance sampling, with standard errors."""
         from ..bayes.importance import SAMPLES, sampled_posteriors
 
         model: Any = self.model
-        found = sampled_posteriors(model, self._evidence, names, SAMPLES, seed)
+        count = samples or SAMPLES
+        impossible = "raise" if self.rows is None else "mark"
+        found = sampled_posteriors(model, self._evidence, names, count, seed, impossible)
         worth = found[names[0]].effective_size
+        possible = worth > 0
+        if not possible.all():
+            self._tell_unanswered(~possible, f"none of {count:,} samples goes with the evidence")
         numbers = {
-            name: {"probability": one.probabilities, "error": one.standard_errors} for name, one in found.items()
+            name: {"probability": one.probabilities[possible], "error": one.standard_errors[possible]}
+            for name, one in found.items()
         }
-        about = [{"method": "importance sampling", "samples": SAMPLES, "effective_size": float(one)} for one in worth]
-        head = f"approximation: {SAMPLES:,} samples, worth {worth[0]:,.0f} of equal weight"
-        self._numbers_shown(numbers, about, head)
+        about = [{"method": "importance sampling", "samples": count, "effective_size": float(one)} for one in worth]
+        head = f"approximation: {count:,} samples, worth {worth.max(initial=0):,.0f} of equal weight"
+        self._numbers_shown(numbers, about, head, possible)
 
     def intervals(self, names: Sequence[str], level: float) -> None:
         """Show posteriors with credible intervals."""
         model: Any = self.model
-        found = {name: model.credible_interval(self._evidence, name, level=level) for name in names}
+        possible, evidence = self._answerable()
+        found = {name: model.credible_interval(evidence, name, level=level) for name in names}
         numbers = {
             name: {"probability": one.probabilities, "lower": one.lower, "upper": one.upper}
             for name, one in found.items()
         }
-        about = [{"method": "exact", "level": level}] * len(found[names[0]].probabilities)
-        self._numbers_shown(numbers, about, f"credible intervals of probability {level:g}, by the delta method")
+        about = [{"method": "exact", "level": level}] * (1 if self.rows is None else self.rows)
+        head = f"credible intervals of probability {level:g}, by the delta method"
+        self._numbers_shown(numbers, about, head, possible)
 
     def _numbers_shown(
-        self, numbers: Mapping[str, Mapping[str, np.ndarray]], about: Sequence[Mapping[str, Any]], head: str
+        self,
+        numbers: Mapping[str, Mapping[str, np.ndarray]],
+        about: Sequence[Mapping[str, Any]],
+        head: str,
+        possible: np.ndarray | None,
     ) -> None:
-        """Show some numbers for each state of variables, (rows, states) each: the first is the probability."""
+        """Show some numbers for each state of variables, (possible rows, states) each: the first is the probability."""
         columns = list(next(iter(numbers.values())))
         labels = {name: list(self.model.variable(name).labels) for name in numbers}
         if self.as_json:
-            rows = [
+            posteriors = [
                 {
-                    **told,
-                    "posterior": {
-                        name: {
-                            str(label): {what: float(of[row, at]) for what, of in some.items()}
-                            for at, label in enumerate(labels[name])
-                        }
-                        for name, some in numbers.items()
-                    },
+                    name: {
+                        str(label): {what: float(of[row, at]) for what, of in some.items()}
+                        for at, label in enumerate(labels[name])
+                    }
+                    for name, some in numbers.items()
                 }
-                for row, told in enumerate(about)
+                for row in range(len(numbers[next(iter(numbers))][columns[0]]))
             ]
+            every = zip(about, self._all_rows(possible, posteriors), strict=True)
+            rows = [{**told, "posterior": posterior} for told, posterior in every]
             common.as_json(rows[0] if self.rows is None else rows)
         elif self.rows is not None:
-            self._write(
-                {
-                    f"{'P' if what == 'probability' else what}({name} = {label})": of[:, at]
-                    for name, some in numbers.items()
-                    for at, label in enumerate(labels[name])
-                    for what, of in some.items()
-                }
-            )
+            titled = {
+                f"{'P' if what == 'probability' else what}({name} = {label})": of[:, at].tolist()
+                for name, some in numbers.items()
+                for at, label in enumerate(labels[name])
+                for what, of in some.items()
+            }
+            self._write({title: self._all_rows(possible, column) for title, column in titled.items()})
         else:
             cells = [
                 (name, str(label), [float(of[0, at]) for of in some.values()])

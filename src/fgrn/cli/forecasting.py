@@ -37,7 +37,7 @@ def forecast(
     network = dynamic_of(model)
     if network is not None:
         rows = TrackedRows(network, data, sequence, time, options)
-        write_records(rows.named(network.predict(rows.columns, steps)), output, as_json)
+        write_records(rows.named(network.predict(rows.columns, steps).as_dicts()), output, as_json)
         return
     if sequence is not None or time is not None:
         raise click.UsageError("--sequence and --time are for dynamic networks: a model of `fgrn fit` knows its own.")

@@ -301,7 +301,9 @@ def _summary_lines(found: Mapping[str, Any]) -> Iterator[str]:
               )  # fmt: skip
 @click.option("--picture", metavar="FILE", help="With --sensitivity: draw it, too (.svg, .png, .pdf).")
 @click.option("--joint", metavar="A,B", help="The joint distribution of some variables.")
-@click.option("--sample", "samples", type=click.IntRange(1), metavar="N", help="Draw rows, N for each row of evidence.")
+@click.option("--sample", "drawn", type=click.IntRange(1), metavar="N", help="Draw rows, N for each row of evidence.")
+@click.option("--samples", type=click.IntRange(2), metavar="N",
+              help="With --method sampling: from how many samples a row of evidence is answered.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of --sample and --method sampling.")
 @click.option("--method", type=click.Choice(["exact", "loopy", "sampling"]), default="exact", show_default=True,
               help="loopy and sampling approximate, for networks that are too wide; the second has standard "
@@ -318,7 +320,7 @@ def _summary_lines(found: Mapping[str, Any]) -> Iterator[str]:
 def query(
     network: str, given: tuple[str, ...], evidence: str | None, targets: tuple[str, ...], most_probable: bool,
     map_of: str | None, set_to: tuple[str, ...], voi: str | None, costs: tuple[str, ...], sensitivity: str | None,
-    spread: float | None, picture: str | None, joint: str | None, samples: int | None, seed: int,
+    spread: float | None, picture: str | None, joint: str | None, drawn: int | None, samples: int | None, seed: int,
     method: str, interval: float | None, output: str | None, from_: str | None,
     rescale: bool, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
@@ -338,7 +340,7 @@ def query(
             ("--voi", voi),
             ("--sensitivity", sensitivity),
             ("--joint", joint),
-            ("--sample", samples),
+            ("--sample", drawn),
             ("--interval", interval),
         )
         if on
@@ -347,6 +349,8 @@ def query(
         raise click.UsageError(f"{' and '.join(asked)} are two questions. Ask one at a time.")
     if asked and method != "exact":
         raise click.UsageError(f"{asked[0]} needs --method exact.")
+    if samples and method != "sampling":
+        raise click.UsageError("--samples goes with --method sampling; rows are drawn by --sample.")
     if costs and not voi:
         raise click.UsageError("--cost goes with --voi.")
     if (spread or picture) and not sensitivity:
@@ -383,12 +387,12 @@ def query(
         answer.value_of_asking(model.variable(voi).name, costs_of(model, costs), list(targets) or None)
     elif joint:
         answer.joint(_names(model, joint))
-    elif samples:
-        answer.sample(samples, seed, names)
+    elif drawn:
+        answer.sample(drawn, seed, names)
     elif interval:
         answer.intervals(names, interval)
     elif method == "sampling":
-        answer.sampled(names, seed)
+        answer.sampled(names, samples, seed)
     else:
         answer.posterior(names, method)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,12 +46,14 @@ class TrackedRows:
     def __init__(
         self, model: DynamicBayesianNetwork, path: str, sequence: str | None, time: str | None, options: dict[str, Any]
     ) -> None:
-        from ..tables.time_order import TimeOrder
+        from ..tables.time_order import TimeOrder, check_two_columns
 
         labels = {str(label) for variable in model.variables for label in variable.labels}
         options["missing"] = options["missing"] or tuple(code for code in MISSING if code not in labels)
         table = common.read(path, **options)
         named = sequence if sequence is not None or model.sequence not in table.column_names else model.sequence
+        check_two_columns(named, time)
+        self._title = "sequence" if named is None or named in ("step", *model.names) else named
         beside = {}
         for name in (named, time):
             if name is not None and name not in table.column_names:
@@ -71,15 +74,25 @@ class TrackedRows:
         }
         self.columns[model.sequence] = (np.cumsum(self.order.begins) - 1).tolist()
 
-    def records(self, found: Any) -> list[dict[str, Any]]:
+    def records(self, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """What was found for each row, with the name of its sequence, in the order of the table."""
         records = np.array([*self.named(found), None], dtype=object)[:-1]
         found_in_order: list[dict[str, Any]] = self.order.restored(records).tolist()
         return found_in_order
 
-    def named(self, found: Any) -> list[dict[str, Any]]:
-        """What was found for each row, in the order of sequences, with their names."""
-        return [{**one, "sequence": self.order.names[one["sequence"]]} for one in found.as_dicts()]
+    def named(self, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What was found for each row, in the order of sequences: their names are in the column that they came from."""
+        names = [self.order.names[one.pop("sequence")] for one in found]
+        return [{self._title: name, **one} for name, one in zip(names, found, strict=True)]
+
+    def path(self, labels: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
+        """The states of each row, in the order of sequences, with the numbers of their sequences and steps."""
+        begins = self.order.begins
+        numbers = np.cumsum(begins) - 1
+        steps = np.arange(len(begins)) - np.flatnonzero(begins)[numbers]
+        columns = {"sequence": numbers, "step": steps, **labels}
+        rows = zip(*(np.asarray(column).tolist() for column in columns.values()), strict=True)
+        return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def write_records(records: list[dict[str, Any]], output: str, as_json: bool) -> None:
@@ -134,15 +147,8 @@ def track(
         history = model.learn(rows.columns, epochs=epochs, smoothing=smoothing, tolerance=1e-6, accelerate=True)
         model.save(learnt)
         tell(f"written: {learnt} ({counted(history.epochs, 'epoch')}, log-likelihood {history.per_row[-1]:.4f} a row)")
-    if method != "path":
-        found = model.smooth(rows.columns) if method == "smooth" else model.filter(rows.columns)
-        write_records(rows.records(found), output, as_json)
-        return
-    best = model.most_probable(rows.columns).labels
-    ids = np.cumsum(rows.order.begins) - 1
-    names = np.array([*rows.order.names, None], dtype=object)[:-1]
-    columns = {"sequence": names[ids], **best}
-    whole = {name: rows.order.restored(np.asarray(column)).tolist() for name, column in columns.items()}
-    write_records(
-        [dict(zip(whole, values, strict=True)) for values in zip(*whole.values(), strict=True)], output, as_json
-    )
+    if method == "path":
+        found = rows.path(model.most_probable(rows.columns).labels)
+    else:
+        found = (model.smooth if method == "smooth" else model.filter)(rows.columns).as_dicts()
+    write_records(rows.records(found), output, as_json)

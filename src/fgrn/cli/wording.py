@@ -46,6 +46,7 @@ OPTIONS = {
     "rescale": "--rescale",
     "resume": "--resume",
     "sample_weight": "--weights COLUMN",
+    "samples": "--samples N",
     "score": "--score NAME",
     "smoothing": "--smoothing COUNT",
     "starts": "--starts NUMBER",

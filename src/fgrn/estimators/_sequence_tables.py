@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.exceptions import EvidenceError, Remedy, TableWarning, unknown_name, warn
+from ..core.exceptions import Remedy, TableWarning, unknown_name, warn
 from ..learning.encoding import table_of_source, without_columns
 from ..tables import frames
 from ..tables.encoded import Evidence
-from ..tables.time_order import TimeOrder
+from ..tables.time_order import TimeOrder, check_two_columns
 from ._continuous import ContinuousColumns
 from ._streams import encoded_stream
 from ._tables import is_array
@@ -25,6 +25,7 @@ class SequenceTables(ContinuousColumns):
 
     def _in_order(self, X: Any, sequence: Any, time: Any) -> Evidence:
         """A table to learn from, encoded, in the order of sequences and times; sets the columns of the model."""
+        check_two_columns(sequence, time)
         if frames.is_source(X) and self.continuous is None:
             beside = [one for one in (sequence, time) if isinstance(one, str)]
             features, kept = without_columns(X, beside, self._missing_codes())
@@ -41,8 +42,6 @@ class SequenceTables(ContinuousColumns):
 
     def _parted(self, X: Any, sequence: Any, time: Any) -> tuple[Any, Any, Any]:
         """The table without the columns of sequences and times, and these, each by name or by value."""
-        if isinstance(sequence, str) and sequence == time:
-            raise EvidenceError("is 'sequence' and 'time' at once.", column=sequence, remedies="name two columns")
         found = []
         named = [self.beside_[k] if one is None else one for k, one in enumerate((sequence, time))]
         for setting, given, one in zip(("sequence", "time"), (sequence, time), named, strict=True):
@@ -69,6 +68,7 @@ class SequenceTables(ContinuousColumns):
     def _ordered(self, X: Any, sequence: Any, time: Any) -> tuple[Evidence, TimeOrder, Any]:
         """A table to be asked about, in the order of time; and as given, without sequences and times."""
         check_is_fitted(self)
+        check_two_columns(sequence, time)
         features, ids, times = self._parted(X, sequence, time)
         table = self._encoded(self._coded(features), None)
         order = TimeOrder.of(table.rows, ids, times, self.step)

@@ -96,8 +96,15 @@ class Online:
         self.batches, self.weight, self.running = self.batches + 1, self.weight + weight, running
 
 
-def check_online(rule: Rule, checkpoint: object, validation: object) -> None:
-    """Refuse settings of learning that rows which are seen once leave no room for."""
+def check_online(online: object, rule: Rule, checkpoint: object, validation: object) -> None:
+    """Refuse what is no state of online learning, and settings that rows which are seen once leave no room for."""
+    if not isinstance(online, Online):
+        raise LearningError(
+            f"must be the state that is passed with every batch of rows, or None. Got {online!r} instead.",
+            setting="online",
+            value=online,
+            remedies="make one before the first batch: state = fgrn.flow.online.Online(), or online() of a Network",
+        )
     if rule.starts > 1 or rule.accelerate or rule.batch_size or checkpoint is not None or validation is not None:
         raise LearningError(
             "Batches seen once go on from the tables as they are: starts=1, accelerate=False, no batch_size, no "

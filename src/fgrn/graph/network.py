@@ -279,7 +279,7 @@ class Network(WiredModel, Queries):
             raise LearningError('Missing values can be ignored only in a network without Factors; use holes="expect".')
         table = self._table(plan, data, weights, executor)
         if online is not None:
-            check_online(rule, checkpoint, validation)
+            check_online(online, rule, checkpoint, validation)
         table, kept_back = split_off(table, validation, rule.seed, partial(self._table, plan))
         spec = self._restricted(only, paused, constraints, rule.cycles)
         training = Training(self, self._structure(plan), spec, table, rule, smoothing, holes, watch)

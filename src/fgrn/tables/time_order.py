@@ -23,6 +23,12 @@ MOST_INSERTED = 10
 """Missing steps for each row, at most, that are inserted where the step is found out."""
 
 
+def check_two_columns(sequence: Any, time: Any) -> None:
+    """Refuse one name for the columns of sequences and of times."""
+    if isinstance(sequence, str) and isinstance(time, str) and sequence == time:
+        raise EvidenceError("is 'sequence' and 'time' at once.", column=sequence, remedies="name two columns")
+
+
 @dataclass(frozen=True, eq=False)
 class TimeOrder:
     """The rows of a table in the order of their sequences and times.

@@ -121,14 +121,8 @@ def read_document(
     return document
 
 
-def write_document(document: Document, path: str | os.PathLike[str], format: str | None = None) -> None:
-    """Write a network to a file, completely or not at all.
-
-    Args:
-        document: the network.
-        path: the path of the file; gzipped if its name ends in .gz.
-        format: as for `read_document`; None for the one that the extension of the name indicates.
-    """
+def format_to_write(path: str | os.PathLike[str], format: str | None = None) -> str:
+    """The format in which a network is written: the given one, or that which the extension of the name indicates."""
     place = Path(path)
     _check_format(format, FORMATS)
     kind = format or EXTENSIONS.get(_suffix(place))
@@ -139,6 +133,18 @@ def write_document(document: Document, path: str | os.PathLike[str], format: str
         own = f"a model file of fgrn is written by save: model.save({str(place)!r})"
         remedies = [own] if _suffix(place) == ".fgrn" else [Remedy("state it", format=...)]
         raise NetworkFileError(told, file=repr(str(place)), remedies=remedies)
+    return kind
+
+
+def write_document(document: Document, path: str | os.PathLike[str], format: str | None = None) -> None:
+    """Write a network to a file, completely or not at all.
+
+    Args:
+        document: the network.
+        path: the path of the file; gzipped if its name ends in .gz.
+        format: as for `read_document`; None for the one that the extension of the name indicates.
+    """
+    place, kind = Path(path), format_to_write(path, format)
     check_document(document)
     if (document.decisions or document.utilities) and kind not in WITH_DECISIONS:
         raise NetworkFileError(
