@@ -481,6 +481,25 @@ def test_the_strongest_and_the_weakest_penalty_are_warned_of(
         model.fit(table, y)
 
 
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"n_hidden": 2}, "n_hidden=2"),
+        ({"structure": "shared"}, "structure='shared'"),
+        ({"criterion": "bic"}, "criterion='bic'"),
+    ],
+)
+def test_shared_states_cannot_be_refined(settings: dict[str, Any], why: str) -> None:
+    X, y = exclusive(60)
+    told = f'\'refine\' is for .* {why} has them shared. .* structure="per_class", "tan" or "tree"'
+    for refine in (True, 0.5):
+        with pytest.raises(fgrn.LearningError, match=told):
+            LatentClassifier(refine=refine, random_state=0, **settings).fit(X, y)
+    with pytest.raises(fgrn.LearningError, match=told):
+        LatentClassifier(refine=True, **settings).compare(X, y)
+    assert LatentClassifier(2, refine=False, n_epochs=2, tol=0, random_state=0).fit(X, y).structure_ == "shared"
+
+
 def test_a_penalty_at_which_the_budget_ended_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     """The only one that the budget allows is the best of them."""
     allowed: list[float] = []
