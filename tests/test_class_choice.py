@@ -18,7 +18,9 @@ import fgrn
 from fgrn import LatentClassifier, NaiveBayesClassifier
 from fgrn.bayes.class_trees import HiddenTreeFamily, class_hidden_tree, class_tree_mixture
 from fgrn.cli import main
-from fgrn.cli.fitting import _selection_lines
+from fgrn.cli.choosing import Refining
+from fgrn.cli.fitting import _selection_lines, fit
+from fgrn.cli.wording import spoken
 from fgrn.core.exceptions import FgrnWarning
 from fgrn.graph.class_family import ClassFamily
 from fgrn.learning.calibration import HOTTEST, Predictions
@@ -477,8 +479,28 @@ def test_the_strongest_and_the_weakest_penalty_are_warned_of(
     monkeypatch.setattr("fgrn.estimators.classifiers.STRENGTHS", strengths)
     table, y = repeated_columns()
     model = LatentClassifier(1, structure="per_class", random_state=0, engine="cpu")
-    with pytest.warns(FgrnWarning, match=f"the {told} that was tried, .*Set it with refine={beyond:g}"):
+    with pytest.warns(FgrnWarning, match=f"the {told} that was tried, .*Set it with refine={beyond:g}") as warned:
         model.fit(table, y)
+    assert f"Set it with --refine {beyond}." in spoken(warned[-1].message, fit)
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"n_hidden": 2}, "n_hidden=2"),
+        ({"structure": "shared"}, "structure='shared'"),
+        ({"criterion": "bic"}, "criterion='bic'"),
+    ],
+)
+def test_shared_states_cannot_be_refined(settings: dict[str, Any], why: str) -> None:
+    X, y = exclusive(60)
+    told = f'\'refine\' is for .* {why} has them shared. .* structure="per_class", "tan" or "tree"'
+    for refine in (True, 0.5):
+        with pytest.raises(fgrn.LearningError, match=told):
+            LatentClassifier(refine=refine, random_state=0, **settings).fit(X, y)
+    with pytest.raises(fgrn.LearningError, match=told):
+        LatentClassifier(refine=True, **settings).compare(X, y)
+    assert LatentClassifier(2, refine=False, n_epochs=2, tol=0, random_state=0).fit(X, y).structure_ == "shared"
 
 
 def test_a_penalty_at_which_the_budget_ended_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -730,8 +752,37 @@ def test_the_command_tells_that_time_was_short_where_it_was_limited(tmp_path: Pa
     assert "per_class" in shown
     assert "before all" not in shown
     assert main(["fit", rows, *options, "--hidden", "3"]) == 2
+    assert main(["fit", rows, *options, "--hidden", "1", "--model", "tan"]) == 0
+    assert "\n--max-seconds ended this before all of tan was tried\n" in capsys.readouterr().out
+    for more in (["--online"], ["--refine", "no"]):
+        assert main(["fit", rows, *options, "--hidden", "1", "--model", "tan", *more]) == 2
     assert main(["fit", rows, "--target", "nope", "-o", model]) == 1
     assert "There is no column 'nope' here. Known: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "value"), [("auto", "auto"), ("yes", True), ("no", False), ("0.5", 0.5)])
+def test_the_command_refines_as_it_is_told(text: str, value: Any) -> None:
+    assert Refining().convert(text, None, None) == value
+
+
+def test_the_command_tells_where_nothing_is_refined(tmp_path: Path, capsys: Any) -> None:
+    X, y = exclusive(60)
+    rows, model = str(tmp_path / "a.csv"), str(tmp_path / "m.fgrn")
+    X.assign(y=y).to_csv(rows, index=False)
+    fit = ["fit", rows, "-o", model]
+    wrong = {
+        ("--refine", "yes"): "--refine is for states that each class has of its own",
+        ("--target", "y", "--hidden", "2", "--refine", "0.5"): "say --hidden auto, or --model tan or tree",
+        ("--target", "y", "--model", "naive-bayes", "--refine", "no"): "--refine is for states",
+        ("--target", "y", "--online", "--refine", "yes"): "leave it out with --online",
+        ("--target", "y", "--refine", "often"): "'often' is not 'auto', 'yes', 'no' or a number above 0.",
+        ("--target", "y", "--refine", "nan"): "'nan' is not 'auto'",
+    }
+    for options, told in wrong.items():
+        assert main([*fit, *options]) == 2
+        assert told in capsys.readouterr().err
+    assert main([*fit, "--target", "y", "--model", "tan", "--hidden", "1", "--refine", "0.5"]) == 0
+    assert fgrn.load(model).refine == 0.5
 
 
 def test_what_the_choice_left_out_is_told_and_kept_in_files(tmp_path: Path) -> None:

@@ -255,3 +255,36 @@ def test_they_are_given_at_the_command_line(tmp_path: Path, capsys: pytest.Captu
         assert told in fit(str(tmp_path / "c.json"), status=1)
     assert main([*whole, "--target", "q1", "--constraints", "equal q2 q3"])
     assert "--model clusters" in capsys.readouterr().err
+
+
+def test_means_and_variances_are_held_at_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(4)
+    second = rng.integers(0, 2, 60)
+    rows = [f"{3 * one + rng.normal():.3f},{'yes' if rng.random() < 0.2 + 0.6 * one else 'no'}" for one in second]
+    (tmp_path / "t.csv").write_text("u,q\n" + "\n".join(rows) + "\n")
+    model_file, journal = tmp_path / "m.fgrn", tmp_path / "c.ckpt"
+    whole = ["fit", str(tmp_path / "t.csv"), "-o", str(model_file), "--hidden", "2", "--starts", "1", "--json"]
+    whole += ["--continuous", "u"]
+    texts = ["fixed u 0 mean 0.5", "equal u:0:variance u:1:variance"]
+    given = [part for text in texts for part in ("--constraints", text)]
+    assert main([*whole, *given, "--checkpoint", str(journal)]) == 0
+    model = fgrn.load(model_file)
+    assert model.means_[0, 0] == pytest.approx(0.5)
+    assert model.variances_[0, 0] == pytest.approx(model.variances_[1, 0])
+    spaced = [text.replace(" ", "  ") for text in given]  # the same constraints, in other words
+    assert main([*whole, *spaced, "--checkpoint", str(journal), "--resume"]) == 0
+    capsys.readouterr()
+    wrong = {
+        "fixed u 0 mean abc": "'abc' is not a number.",
+        "equal u:0 u:1": "not one of them: 'equal u:0 u:1'. A continuous column is named with its mean or variance.",
+        "equal q:0:mean q:1:mean": "'equal q:0:mean q:1:mean', and 'q' is not a continuous column",
+        "equal u:0:mean u:7:mean": "--constraints have 7 in 'equal u:0:mean u:7:mean', which is not the number",
+        "about u": "'fixed x 0 mean 2.5'",
+    }
+    for text, told in wrong.items():
+        assert main([*whole, "--constraints", text])
+        shown = capsys.readouterr().err
+        assert told in shown
+        assert "('" not in shown
+    assert main([*whole, "--constraints", "equal u q"])
+    assert "Write --constraints 'equal q1 q2'" in capsys.readouterr().err

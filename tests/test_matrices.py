@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import fgrn
 from fgrn import engines
-from fgrn.engines import matrices
+from fgrn.engines import blas_threads, matrices
 from fgrn.flow.counts import Counts, LocalEStep
 
 
@@ -66,6 +66,29 @@ def test_blas_has_one_thread_where_blocks_have_several(monkeypatch: pytest.Monke
         counted(net, data, None, "cpu")
         assert threads() == before
     assert set.union(*seen) == {1}
+
+
+def test_blas_is_limited_after_a_failure_to_limit_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Limited:
+        def restore_original_limits(self) -> None:
+            told.append("restored")
+
+    class Libraries:
+        def limit(self, **_: Any) -> Limited:
+            told.append("asked")
+            if len(told) == 1:
+                raise OSError("no such library")
+            return Limited()
+
+    told: list[str] = []
+    libraries = Libraries()
+    monkeypatch.setattr(blas_threads, "_blas_libraries", lambda _: libraries)
+    one_thread = blas_threads.OneBlasThread()
+    with pytest.raises(OSError, match="no such library"), one_thread:
+        pass
+    with one_thread, one_thread:
+        assert told == ["asked", "asked"]
+    assert told == ["asked", "asked", "restored"]
 
 
 def test_columns_of_many_leaves_and_children_do_not_underflow() -> None:

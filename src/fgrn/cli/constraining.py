@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,36 @@ import click
 from ..core.exceptions import FgrnError
 from ..core.whole_file import reason_of
 
-FORMS = "'equal q1 q2', 'equal q1:0 q1:1' (rows of classes), 'fixed q1 0 yes 0.9', 'zero q1 0 yes', or a file.json"
+FORMS = (
+    "'equal q1 q2', 'equal q1:0 q1:1' (classes 0 and 1), 'fixed q1 0 yes 0.9', 'zero q1 0 yes', of a continuous column "
+    "'fixed x 0 mean 2.5', 'fixed x 0 variance 1', 'equal x:0:mean x:1:mean', 'equal x:0:variance x:1:variance', or a "
+    "file.json"
+)
 
-OF_CLASS = re.compile(r"(.+):(\d+)")
+OF_CLASS = re.compile(r"(.+):(\d+)(?::(mean|variance))?")
+
+
+class Written(tuple[Any, ...]):
+    """A constraint that messages show as it was written at the command line."""
+
+    text: str
+
+    @classmethod
+    def of(cls, parts: Iterable[Any], text: str) -> Written:
+        """The constraint of these parts, and its text."""
+        found = cls(parts)
+        found.text = text
+        return found
+
+    def __repr__(self) -> str:
+        return repr(self.text)
 
 
 def constraints_of(texts: tuple[str, ...]) -> list[Any]:
     """The constraints that are meant by the values of --constraints."""
     found: list[Any] = []
     for text in texts:
-        found += _of_file(text) if text.lower().endswith(".json") else [_of_words(text)]
+        found += _of_file(text) if text.lower().endswith(".json") else [Written.of(_of_words(text), text)]
     return found
 
 
@@ -35,7 +56,7 @@ def _of_words(text: str) -> tuple[Any, ...]:
     if kind == "equal" and len(words) > 1:
         rows = [OF_CLASS.fullmatch(word) for word in words]
         if all(rows):
-            return (kind, *((row[1], int(row[2])) for row in rows if row))
+            return (kind, *((row[1], int(row[2]), *filter(None, [row[3]])) for row in rows if row))
         return (kind, *words)
     numbers = {"fixed": 4, "zero": 3}
     if numbers.get(kind) != len(words) or not words[1].isdecimal():
@@ -45,7 +66,7 @@ def _of_words(text: str) -> tuple[Any, ...]:
     try:
         return kind, words[0], int(words[1]), words[2], float(words[3])
     except ValueError:
-        raise click.UsageError(f"--constraints {text!r}: {words[3]!r} is not a number from 0 to 1.") from None
+        raise click.UsageError(f"--constraints {text!r}: {words[3]!r} is not a number.") from None
 
 
 def _of_file(place: str) -> list[Any]:

@@ -17,15 +17,13 @@ from ..tables.stream import BATCH
 from ..tables.stream_source import is_many
 from ..tables.text_source import no_file
 from . import common
+from .choosing import STRUCTURES, Refining, check_choice
 from .constraining import constraints_of
 from .model_rows import matched
 from .signals import stoppable
 from .wording import say, tell
 
 MODELS = ("latent", "tan", "naive-bayes", "deep", "clusters", "ica", "tree", "hmm")
-
-STRUCTURES = {"latent": "auto", "tan": "tan", "tree with a target": "tree"}
-"""The structure of LatentClassifier, by model."""
 
 CLASSIFIERS = (*STRUCTURES, "naive-bayes", "deep")
 
@@ -101,8 +99,12 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
               help="Converged when three epochs gain less log-likelihood per row. [1e-8 for clusters, else 1e-5]",
               )  # fmt: skip
 @click.option("--max-seconds", type=common.FiniteRange(0, min_open=True),
-              help="With --target and --hidden auto: after so many no other candidate is tried. [a limit of work, "
-              "about 2 s for a few rows, 6 s for 10000]")  # fmt: skip
+              help="With --target, and --hidden auto or --model tan or tree: after so many no other candidate is "
+              "tried. [a limit of work, about 2 s for a few rows, 6 s for 10000]")  # fmt: skip
+@click.option("--refine", type=Refining(), metavar="auto|yes|no|NUMBER",
+              help="With --target, and --hidden auto or --model tan or tree: whether tables are refined so that they "
+              "tell the class; auto: if that helps; a number: the strength of the penalty on this. [auto]",
+              )  # fmt: skip
 @click.option("--test", type=common.FiniteRange(0, 1, max_open=True), default=0.0, show_default=True,
               help="Share of the rows, drawn by the seed, kept back to test on.")  # fmt: skip
 @click.option("--weights", metavar="COLUMN", help="The column with the weight of each row.")
@@ -113,8 +115,9 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
               "bins; may be repeated. 'auto' for all with many different numbers.")  # fmt: skip
 @click.option("--constraints", "constraint", metavar="TEXT|FILE", multiple=True,
               help="With --model clusters: hold item-response probabilities or make them equal, such as 'equal q1 q2', "
-              "'fixed q1 0 yes 0.9' (column, class, level, probability), 'zero q1 0 yes'; may be repeated. Or a JSON "
-              "file with a list of them.")  # fmt: skip
+              "'equal q1:0 q1:1' (classes 0 and 1), 'fixed q1 0 yes 0.9' (column, class, level, probability), "
+              "'zero q1 0 yes'; and means and variances of continuous columns, such as 'fixed x 0 mean 2.5', "
+              "'equal x:0:variance x:1:variance'; may be repeated. Or a JSON file with a list of them.")  # fmt: skip
 @common.schema
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For random starts.")
 @click.option("--checkpoint", metavar="FILE", help="Save the progress of learning in this file.")
@@ -134,8 +137,9 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 @common.json_option
 def fit(data: str, target: str | None, output: str, model: str | None, hidden: str | None, epochs: int | None,
         cycles: int, smoothing: float | None, starts: int | None, tolerance: float | None, max_seconds: float | None,
-        test: float, weights: str | None, sequence: str | None, time: str | None, continuous: tuple[str, ...],
-        constraint: tuple[str, ...], bins: int, max_levels: int, seed: int, checkpoint: str | None, every: int,
+        refine: Any, test: float, weights: str | None, sequence: str | None, time: str | None,
+        continuous: tuple[str, ...], constraint: tuple[str, ...], bins: int, max_levels: int, seed: int,
+        checkpoint: str | None, every: int,
         resume: bool, unseen: str, streamed: bool, online: bool, batch: int | None, effective_size: float | None,
         dask: str | None, as_json: bool, **options: Any) -> None:  # fmt: skip
     """Learn a model from a table.
@@ -176,10 +180,6 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         raise click.UsageError("--continuous is for --model clusters or hmm; others put numbers into bins.")
     if constraint and kind != "clusters":
         raise click.UsageError("--constraints is for --model clusters, whose classes it names by number.")
-    if max_seconds is not None and (kind not in STRUCTURES or hidden not in (None, "auto")):
-        raise click.UsageError(
-            "--max-seconds is for --model latent, tan or tree with --target and --hidden auto; leave it out."
-        )
     if kind == "hmm" and (online or dask or test or weights or cycles > 1):
         raise click.UsageError(
             "--model hmm learns from all rows of a sequence together, on one machine: leave out --online, --dask, "
@@ -198,6 +198,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         smoothing=smoothing,
         effective_size=effective_size,
         max_seconds=max_seconds,
+        refine=refine,
     )
     if continuous:
         settings["continuous"] = "auto" if continuous == ("auto",) else list(continuous)
@@ -211,6 +212,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     sizes = hidden or {"deep": "4,8", "ica": "2,2", "latent": "8" if dask else "auto", "naive-bayes": "1"}.get(
         kind, "auto"
     )
+    check_choice(kind, sizes, refine, max_seconds, online)
     if streamed and test:
         raise click.UsageError("--test keeps rows of a table in memory back: leave it out where rows are in batches.")
     if dask is not None and kind == "tree":

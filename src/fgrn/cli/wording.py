@@ -8,13 +8,14 @@ from shlex import quote
 import click
 
 from ..core.exceptions import NetworkFileError, Remedy, Report, Wording, visible
+from .constraining import FORMS
 
 OPTIONS = {
     "alpha": "--alpha P",
     "bins": "--bins NUMBER",
     "cache": "--cache FOLDER",
     "checkpoint": "--checkpoint FILE",
-    "constraints": "--constraints TEXT",
+    "constraints": f"--constraints {FORMS}",
     "criterion": "--criterion NAME",
     "cycles": "--cycles NUMBER",
     "decimal": "--decimal MARK",
@@ -33,6 +34,7 @@ OPTIONS = {
     "hidden": "--hidden NUMBER",
     "max_parents": "--max-parents NUMBER",
     "max_levels": "--max-levels NUMBER",
+    "max_seconds": "--max-seconds NUMBER",
     "method": "--method NAME",
     "missing": "--missing CODE",
     "missing_values": "--missing CODE",
@@ -42,6 +44,7 @@ OPTIONS = {
     "n_init": "--starts NUMBER",
     "on_bad": "--on-bad ACTION",
     "random_state": "--seed NUMBER",
+    "refine": "--refine NUMBER",
     "roots": "--root COLUMN",
     "rescale": "--rescale",
     "resume": "--resume",

@@ -44,18 +44,19 @@ class LatentClassifier(Choosing, LatentClassifierBase):
 
     Args:
         n_hidden: the states of the hidden variable (of each one, in a tree), for each class if it has its own; or
-            "auto": as many as the criterion says.
+            "auto": as many as the criterion says. A number makes structure="auto" the shared one.
         structure: "shared" (the paper): the class hangs on the hidden variable as the columns do. "per_class": each
             class has hidden states of its own, see `fgrn.class_mixture`. "tan": the same, and
             each column hangs on one other column, too, where that gains more log-likelihood than it adds parameters,
             see `fgrn.tan`. "tree": each class has a hidden tree, with one hidden variable for each column, joined as
             the columns depend on each other given the class, see `fgrn.hidden_tree`; for wide tables, such as images.
-            "auto": the better of "per_class" and "tan" with n_hidden="auto", and "shared" with a number; not "tree",
-            which takes longer on most tables, and had the smaller log-loss on few of those that were tried.
+            "auto": the better of "per_class" and "tan" with n_hidden="auto" and criterion="log_loss", else "shared";
+            not "tree", which takes longer on most tables, and had the smaller log-loss on few of those that were tried.
         refine: whether tables that tell the class are made beside those that describe the rows: "auto", if the log-loss
-            of rows kept back is better for it; never with structure="shared". With "tree" they are only if it is True:
-            "auto" finds a temperature alone. A number is the strength of the penalty by which they are drawn to tables
-            that tell nothing of the class; else several strengths are compared.
+            of rows kept back is better for it; never with shared states, where True or a number is an error. With
+            "tree" they are only if it is True or a number: "auto" finds a temperature alone. A number is the strength
+            of the penalty by which they are drawn to tables that tell nothing of the class; else several strengths are
+            compared.
         n_epochs: the maximum number of epochs of EM.
         cycles: updates of each table per epoch; 1 is the incremental algorithm, more the batch one.
         smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed. "auto": 1 /
@@ -157,6 +158,20 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         self.random_state = random_state
         self.checkpoint = checkpoint
         self.verbose = verbose
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if self.refine != "auto" and self.refine and self._structures() == ["shared"]:
+            name = "structure" if self.structure != "auto" else "n_hidden" if self.n_hidden != "auto" else "criterion"
+            raise LearningError(
+                f"is for states that each class has of its own: {name}={getattr(self, name)!r} has them shared.",
+                setting="refine",
+                value=self.refine,
+                remedies=(
+                    Remedy("give each class its own", 'structure="per_class", "tan" or "tree"', structure=...),
+                    Remedy("leave the tables as they are", refine="auto"),
+                ),
+            )
 
     def _structures(self) -> list[str]:
         """The structures to try, in order."""

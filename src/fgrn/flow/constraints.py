@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import ReadOnlyArrays, frozen
-from ..core.exceptions import LearningError
 from ..plan.plan import Layout
 from .gaussian_leaves import GaussianLeaves
-from .moment_constraints import MomentConstraints, names_continuous
+from .moment_constraints import PARTS, MomentConstraints, names_continuous, wrong_constraint
 
 FORMS = (
     "('equal', 'q1', 'q2', ...) for items, ('equal', ('q1', 0), ('q1', 1), ...) for rows of tables (classes), "
@@ -65,15 +64,15 @@ class Constraints(ReadOnlyArrays):
             elif (kind == "fixed" and len(parts) == 5) or (kind == "zero" and len(parts) == 4):
                 value = float(parts[4]) if kind == "fixed" and isinstance(parts[4], (int, float)) else 0.0
                 if kind == "fixed" and (not isinstance(parts[4], (int, float)) or not 0 <= value <= 1):
-                    raise _wrong(f"hold a probability in {entry!r} that is not a number from 0 to 1.", entry)
+                    raise wrong_constraint(f"hold a probability in {entry!r} that is not a number from 0 to 1.", entry)
                 start = layout.lines[_line_number(layout, parts[1], parts[2], entry)]
                 cell = start + place(parts[1], parts[3])
                 if not np.isnan(fixed[cell]) and fixed[cell] != value:
                     told = f"hold one probability at {fixed[cell]:g}, and in {entry!r} at {value:g}."
-                    raise _wrong(told, entry)
+                    raise wrong_constraint(told, entry)
                 fixed[cell] = value
             else:
-                raise _wrong(f"have an entry that is not one of them: {entry!r}. Write {FORMS}.", entry)
+                raise wrong_constraint(f"have an entry that is not one of them: {entry!r}.", entry, FORMS)
         within = np.arange(layout.size) - layout.lines[layout.line_of]
         leader = layout.lines[first[layout.line_of]] + within
         fixed = _shared(fixed, leader)
@@ -85,7 +84,9 @@ class Constraints(ReadOnlyArrays):
         held = np.bincount(layout.line_of, np.nan_to_num(self.fixed))
         some = np.bincount(layout.line_of, np.isnan(self.fixed))
         if (held > 1 + ROUNDED).any() or ((some == 0) & (np.abs(held - 1) > ROUNDED)).any():
-            raise _wrong("hold probabilities in a row of a table that sum to more than 1, or all and not to 1.", None)
+            raise wrong_constraint(
+                "hold probabilities in a row of a table that sum to more than 1, or all and not to 1.", None
+            )
         return self
 
     @property
@@ -132,7 +133,7 @@ def _shared(fixed: np.ndarray, leader: np.ndarray) -> np.ndarray:
     np.minimum.at(low, leader[known], fixed[known])
     np.maximum.at(high, leader[known], fixed[known])
     if (high > low).any():
-        raise _wrong("hold rows of tables that are equal at different probabilities.", None)
+        raise wrong_constraint("hold rows of tables that are equal at different probabilities.", None)
     found: np.ndarray = np.where(np.isfinite(low), low, np.nan)[leader]
     return found
 
@@ -142,13 +143,17 @@ def _equal_lines(parts: list[Any], layout: Layout, entry: Any) -> list[np.ndarra
     if all(isinstance(part, str) for part in parts):
         rows = {layout.table_shapes[layout.table_number(part)] for part in parts}
         if len(rows) > 1:
-            raise _wrong(f"make tables equal in {entry!r} that have different numbers of levels.", entry)
+            raise wrong_constraint(f"make tables equal in {entry!r} that have different numbers of levels.", entry)
         return [np.array([_line_number(layout, part, row, entry) for part in parts]) for row in range(rows.pop()[0])]
+    numeric = [part[0] for part in parts if isinstance(part, (list, tuple)) and len(part) == 3 and part[2] in PARTS]
+    if numeric:
+        told = f"name means or variances in {entry!r}, and {numeric[0]!r} is not a continuous column."
+        raise wrong_constraint(told, entry)
     if not all(isinstance(part, (list, tuple)) and len(part) == 2 for part in parts):
-        raise _wrong(f"have an entry that is not one of them: {entry!r}. Write {FORMS}.", entry)
+        raise wrong_constraint(f"have an entry that is not one of them: {entry!r}.", entry, FORMS)
     found = np.array([_line_number(layout, part[0], part[1], entry) for part in parts])
     if len({int(np.diff(layout.lines, append=layout.size)[line]) for line in found}) > 1:
-        raise _wrong(f"make rows of tables equal in {entry!r} that have different numbers of levels.", entry)
+        raise wrong_constraint(f"make rows of tables equal in {entry!r} that have different numbers of levels.", entry)
     return [found]
 
 
@@ -158,11 +163,7 @@ def _line_number(layout: Layout, name: Any, row: Any, entry: Any) -> int:
     number = layout.table_number(name)
     rows = layout.table_shapes[number][0]
     if isinstance(row, bool) or not isinstance(row, (int, np.integer)) or not 0 <= row < rows:
-        raise _wrong(
+        raise wrong_constraint(
             f"have {row!r} in {entry!r}, which is not the number of a class; these are 0 to {rows - 1}.", entry
         )
     return sum(shape[0] for shape in layout.table_shapes[:number]) + int(row)
-
-
-def _wrong(told: str, entry: Any) -> LearningError:
-    return LearningError(told, setting="constraints", value=entry)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.arrays import ReadOnlyArrays, frozen
-from ..core.exceptions import LearningError
+from ..core.exceptions import LearningError, Remedy
 
 if TYPE_CHECKING:
     from .gaussian_leaves import GaussianLeaves
@@ -51,18 +51,18 @@ class MomentConstraints(ReadOnlyArrays):
             if parts[0] == "equal" and len(parts) > 2:
                 cells = [_cell(leaves, part, entry) for part in parts[1:]]
                 if len({(part[0], part[2]) for part in parts[1:]}) > 1:
-                    raise _refused_moment(f"make different columns or parts equal in {entry!r}. Write {FORMS}.", entry)
+                    raise wrong_constraint(f"make different columns or parts equal in {entry!r}.", entry, FORMS)
                 first = leader[cells]
                 leader[np.isin(leader, first)] = first.min()
             elif parts[0] == "fixed" and len(parts) == 5:
                 cell = _cell(leaves, parts[1:4], entry)
                 fixed[cell] = _held_at(leaves, parts, entry)
             else:
-                raise _refused_moment(f"have an entry that is not one of them: {entry!r}. Write {FORMS}.", entry)
+                raise _not_of_moments(entry)
         for cell in np.flatnonzero(~np.isnan(fixed)).tolist():
             others = fixed[leader == leader[cell]]
             if (others[~np.isnan(others)] != fixed[cell]).any():
-                raise _refused_moment("hold means or variances that are equal at different values.", None)
+                raise wrong_constraint("hold means or variances that are equal at different values.", None)
             fixed[leader == leader[cell]] = fixed[cell]
         return cls(frozen(fixed, np.float64), frozen(leader, np.intp))
 
@@ -92,11 +92,11 @@ def names_continuous(entry: Any, columns: tuple[str, ...]) -> bool:
 def _cell(leaves: GaussianLeaves, part: Any, entry: Any) -> int:
     """The number of the mean or variance that (column, class, "mean" or "variance") names."""
     if not isinstance(part, (list, tuple)) or len(part) != 3 or part[0] not in leaves.columns or part[2] not in PARTS:
-        raise _refused_moment(f"have an entry that is not one of them: {entry!r}. Write {FORMS}.", entry)
+        raise _not_of_moments(entry)
     name, state, what = part
     if isinstance(state, bool) or not isinstance(state, (int, np.integer)) or not 0 <= state < leaves.states:
         last = leaves.states - 1
-        raise _refused_moment(
+        raise wrong_constraint(
             f"have {state!r} in {entry!r}, which is not the number of a class; these are 0 to {last}.", entry
         )
     cells = np.arange(leaves.size).reshape(2, *leaves.shape)
@@ -109,11 +109,18 @@ def _held_at(leaves: GaussianLeaves, parts: list[Any], entry: Any) -> float:
     good = isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and np.isfinite(value)
     if not good or (what == "variance" and not value > 0):
         wanted = "positive number" if what == "variance" else "number"
-        raise _refused_moment(f"hold a {what} in {entry!r} that is not a {wanted}.", entry)
+        raise wrong_constraint(f"hold a {what} in {entry!r} that is not a {wanted}.", entry)
     place = leaves.columns.index(name)
     centre, scale = leaves.centres[place], leaves.scales[place]
     return float((value - centre) / scale if what == "mean" else np.log(value / scale**2))
 
 
-def _refused_moment(told: str, entry: Any) -> LearningError:
-    return LearningError(told, setting="constraints", value=entry)
+def _not_of_moments(entry: Any) -> LearningError:
+    told = f"have an entry that is not one of them: {entry!r}. A continuous column is named with its mean or variance."
+    return wrong_constraint(told, entry, FORMS)
+
+
+def wrong_constraint(told: str, entry: Any, forms: str = "") -> LearningError:
+    """The error about a constraint, with the forms that are understood, if its own is not."""
+    remedies = [Remedy("write {}", forms, constraints=...)] if forms else []
+    return LearningError(told, setting="constraints", value=entry, remedies=remedies)

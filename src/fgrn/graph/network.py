@@ -303,7 +303,7 @@ class Network(WiredModel, Queries):
             run = {"engine": runner.name, "merge": merge}
             told = {} if kept_back is None else {"validation": digest(kept_back.digests())}
             told |= {} if precision is None else {"precision": precision}
-            told |= {"constraints": repr(list(constraints))} if constraints else {}
+            told |= {"constraints": repr([tuple(one) for one in constraints])} if constraints else {}
             learnt = training.run(batch or counting, self._parameters, journal, run, held_out, hold=hold, **told)
         self._parameters, history, record = learnt
         if batch is not None:
