@@ -123,6 +123,18 @@ def test_smoothing_leaves_what_is_held_alone() -> None:
     assert errors.concave
 
 
+def test_a_cell_is_held_where_the_others_of_its_row_are_0() -> None:
+    start = {"a": [[0, 0, 1], [0.2, 0.3, 0.5]], "b": [[0.3, 0.7], [0.6, 0.4]]}
+    net = fgrn.lvm({"a": ["x", "y", "z"], "b": ["no", "yes"]}, 2, tables=start)
+    held = [("fixed", "a", 0, "z", 0.9)]
+    net.learn({"a": ["z", "x", "z", "y"] * 5, "b": ["no", "yes", "no", "yes"] * 5}, epochs=1, constraints=held)
+    before = net.table("a")[0]
+    assert before[2] == 0.9
+    assert before.min() > 0.04
+    net.learn({"a": ["z"] * 9, "b": ["no", "yes", "no"] * 3}, epochs=2, constraints=held)  # no counts of the others
+    np.testing.assert_allclose(net.table("a")[0], before)
+
+
 def test_a_model_file_keeps_them(model: fgrn.LatentClassModel, tmp_path: Path) -> None:
     model.save(tmp_path / "m.fgrn")
     loaded = fgrn.load(tmp_path / "m.fgrn")

@@ -9,6 +9,7 @@ import pytest
 
 import fgrn
 from fgrn.cli import main
+from fgrn.statistics.profile_likelihood import _Profile
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +60,36 @@ def test_limits_are_where_the_likelihood_has_fallen_by_half_the_quantile(model: 
     assert never.high > wald.high[3]  # not all rows are surely of the class
     assert "profile likelihood" in str(boundary)
     assert len(boundary.to_frame()) == 2
+
+
+def test_fits_do_not_start_from_one_where_a_probability_is_0() -> None:
+    rng = np.random.default_rng(4)
+    chance = np.where(rng.integers(0, 2, 200), 0.85, 0.25)
+    table = {f"q{item}": (rng.random(200) < chance).astype(int) for item in range(4)}
+    model = fgrn.LatentClassModel(2, smoothing=0, random_state=0, n_init=1).fit(table)
+    found = model.profile_intervals([("q0", 0, 1)]).intervals[0]
+    assert (found.low, found.high) == pytest.approx((1 - 0.2612, 1 - 0.0714), abs=2e-4)  # those of level 0
+
+
+def test_what_is_given_has_no_width() -> None:
+    table = {"a": [0, 1, 1, 0, 2] * 9, "b": [0, 1, 0, 0, 1] * 9, "c": [1, 1, 0, 0, 0] * 9}
+    held = [("fixed", "b", 0, 1, 0.2), ("fixed", "a", 0, 2, 0.3)]
+    model = fgrn.LatentClassModel(2, random_state=0, n_init=1, constraints=held).fit(table)
+    found = {(one.item, one.level): one for one in model.profile_intervals([("b", 0, 0), ("b", 0, 1)]).intervals}
+    assert (found["b", 1].low, found["b", 1].high) == (0.2, 0.2)
+    assert found["b", 0].low == found["b", 0].high == pytest.approx(0.8)
+    beside = model.profile_intervals([("a", 0, 1)]).intervals[0]
+    assert 0 <= beside.low < beside.high <= 0.7
+    with pytest.raises(fgrn.LearningError, match="the one class is 1"):
+        fgrn.LatentClassModel(1).fit(table).profile_intervals("class sizes")
+    with pytest.raises(fgrn.LearningError, match="empty list"):
+        model.profile_intervals([])
+
+
+def test_a_likelihood_that_jumps_is_told(monkeypatch: pytest.MonkeyPatch, model: fgrn.LatentClassModel) -> None:
+    monkeypatch.setattr(_Profile, "root", lambda self, held: 5.0 if held > 0.9 else 1.0)
+    with pytest.raises(fgrn.LearningError, match=r"P\(q1 = 1 \| class 1\) is held at 0.9000"):
+        model.profile_intervals([("q1", 1, 1)])
 
 
 def test_the_command_line_shows_those_on_the_boundary(

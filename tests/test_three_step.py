@@ -141,10 +141,36 @@ def test_what_cannot_be_estimated_is_told() -> None:
     for wrong in ({}, [1, 2], {"z": [1.0]}, {"z": [None] * 100}):
         with pytest.raises(fgrn.LearningError):
             three_step_regression(rows, wrong)
-    for outcome in ([1.0], [None] * 100, ["x"] * 100):
+    for outcome in ([1.0], [None] * 100):
         with pytest.raises(fgrn.LearningError):
             corrected_means(rows, outcome)
+    for outcome in (["x"] * 100, [5.0] * 99 + [None], [1] * 100, [1, "1"] * 50):
+        with pytest.raises(fgrn.LearningError, match="All known values of the outcome are equal: there is nothing"):
+            corrected_means(rows, outcome)
     assert three_step_regression(rows, {"z": [None, *z[1:]]}).rows == 99
+
+
+def test_names_of_columns_change_nothing_in_one_step() -> None:
+    table, z, _ = study(80, 5)
+    word = ["high" if value > 0 else "low" for value in z]
+    means = []
+    for named in ("q4", "outcome", "classes"):
+        renamed = {named if name == "q4" else name: column for name, column in table.items()}
+        model = fgrn.LatentClassModel(2, random_state=0, n_init=1).fit(renamed)
+        means.append([model.distal_outcome(some, steps=1, n_init=1).means for some in (word, z)])
+    for plain, *others in zip(*means, strict=True):
+        for other in others:
+            np.testing.assert_allclose(other, plain)
+
+
+@pytest.mark.parametrize("how", [{"steps": 1, "n_init": 1}, {"steps": 2}, {"correction": "ml"}])
+def test_an_outcome_that_the_classes_tell_for_sure_is_not_tested(how: dict[str, Any]) -> None:
+    table, _, _ = study(80, 5)
+    model = fgrn.LatentClassModel(2, random_state=0, n_init=1).fit(table)
+    found = model.distal_outcome(model.predict(table), **how)
+    np.testing.assert_allclose(found.means, [0, 1], atol=1e-6)
+    assert (found.chi_square, found.p) == (None, None)
+    assert "on the boundary, where Wald's test does not apply" in str(found)
 
 
 def test_a_number_that_is_not_finite_is_named_with_its_row() -> None:

@@ -29,7 +29,7 @@ from ..statistics.standard_errors import ErrorKind, StandardErrors, standard_err
 from ..statistics.vuong import VuongTest, vuong_test
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
-from ._kept_rows import CLASSES, KeptRows
+from ._kept_rows import KeptRows
 
 PROFILE_TOLERANCE = 1e-11
 """Gain per row below which a fit for the profile likelihood has converged."""
@@ -191,7 +191,8 @@ class ClassAnalysis(KeptRows):
             entries = own
             if held is not None:
                 item, k, word, value = held
-                entries = [*own, ("fixed", item, k, word, value) if item else ("fixed", CLASSES, None, k, value)]
+                place = (item, k, word) if item else (self._hidden_of(start), None, k)
+                entries = [*own, ("fixed", *place, value)]
             tight = {"constraints": entries, "tolerance": min(self.tol, PROFILE_TOLERANCE)}
             return self._fit_from(start, some, 0.0, 0, **tight)
 

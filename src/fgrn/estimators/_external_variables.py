@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 from ..core import settings
 from ..core.exceptions import LearningError
 from ..statistics.distal_outcomes import (
-    OUTCOME,
     DistalOutcome,
     assigned_outcome,
     corrected_means,
@@ -137,7 +136,7 @@ class ExternalVariables(ClassAnalysis):
         settings.whole("n_init", starts, 1, LearningError)
 
         def fit(start: LatentClasses, table: Patterns) -> LatentClasses:
-            smoothing = {name: 0.0 if name == OUTCOME else model.smoothing for name in start.names}
+            smoothing = {name: model.smoothing if name in model.names else 0.0 for name in start.names}
             return self._fit_from(start, table, smoothing, starts - 1)
 
         return joint_outcome(model, rows, outcome, fit, how)

@@ -25,9 +25,6 @@ from ..tables.encoded import EncodedTable, Evidence
 from ._state_count import Choosing
 from ._tables import Classes, array_like, is_array
 
-CLASSES = "classes"
-"""The hidden variable of networks that are made for a fit."""
-
 MOST_KEPT_CELLS = 2**24
 """Cells of a table that are kept with the model, a byte each."""
 
@@ -138,6 +135,10 @@ class KeptRows(Choosing):
 
         return refit
 
+    def _hidden_of(self, model: LatentClasses) -> str:
+        """The hidden variable of the network of `_fit_from`, which differs from all columns."""
+        return self._free("classes", *model.names)
+
     def _fit_from(
         self,
         start: LatentClasses,
@@ -149,13 +150,13 @@ class KeptRows(Choosing):
         """Fit classes to rows of other columns, from given estimates and so many random starts; the best is kept."""
         options = self._options() | {"checkpoint": None, "watch": None, "smoothing": smoothing} | settings
         states = dict(zip(start.names, start.levels, strict=True))
-        table, found = rows.evidence(start.names), []
-        leaves = None if start.numbers is None else replace(start.numbers.leaves, variable=CLASSES, start=None)
-        given = dict(zip(start.names, start.tables, strict=True)) | {CLASSES: start.prior}
+        table, found, hidden = rows.evidence(start.names), [], self._hidden_of(start)
+        leaves = None if start.numbers is None else replace(start.numbers.leaves, variable=hidden, start=None)
+        given = dict(zip(start.names, start.tables, strict=True)) | {hidden: start.prior}
         for starts, tables in ((1, given), (random, None)):
             if starts:
                 net = structures.lvm(
-                    states, start.n_classes, name=CLASSES, tables=tables, learn_prior=start.learns_prior, leaves=leaves
+                    states, start.n_classes, name=hidden, tables=tables, learn_prior=start.learns_prior, leaves=leaves
                 )
                 if start.numbers is not None and tables is not None:
                     net._start_from_moments(start.numbers.moments)
@@ -164,7 +165,7 @@ class KeptRows(Choosing):
         best = max(found, key=itemgetter(0))[1]
         numbers = None if leaves is None else ContinuousItems.of(leaves, best.moments)
         tables_found = tuple(best.table(name) for name in start.names)
-        return replace(start, prior=best.prior(CLASSES), tables=tables_found, numbers=numbers)
+        return replace(start, prior=best.prior(hidden), tables=tables_found, numbers=numbers)
 
     def _estimates(self) -> LatentClasses:
         """The estimates as arrays."""

@@ -10,7 +10,9 @@ import numpy as np
 from ..flow.gaussian_leaves import GaussianLeaves
 from ..graph import structures
 from ..statistics.distal_outcomes import OUTCOME, LevelsInClasses, NormalInClasses, OutcomeInClasses, OutcomeValues
-from ._kept_rows import CLASSES
+
+CLASSES = "classes"
+"""The hidden variable beside the outcome."""
 
 TOLERANCE = 1e-12
 """Gain per row below which the estimates of an outcome have converged; there are few of them."""

@@ -83,7 +83,7 @@ def extrapolated(
     for number, form in spec.learnt_forms:
         layout.table(tables, number)[...] = form.projected(layout.table(tables, number))
     if spec.constraints is not None:
-        tables = np.where(spec.learnt, spec.constraints.met(layout, tables, third), third)
+        tables = np.where(spec.learnt, spec.constraints.met(layout, tables, third, spec.supported), third)
     if spec.leaves is None:
         return tables, length
     end = np.where(spec.learnt_moments, end, end_of_third)

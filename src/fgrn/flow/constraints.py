@@ -106,19 +106,22 @@ class Constraints(ReadOnlyArrays):
         found: np.ndarray = np.bincount(self.leader, counts, minlength=len(counts))[self.leader]
         return found
 
-    def met(self, layout: Layout, values: np.ndarray, before: np.ndarray) -> np.ndarray:
+    def met(self, layout: Layout, values: np.ndarray, before: np.ndarray, supported: np.ndarray) -> np.ndarray:
         """Rows in proportion to values, that is counts or probabilities, under the constraints.
 
-        What is left by held cells goes to the other cells in proportion; rows without a value are as `before`.
+        What is left by held cells goes to the other cells in proportion; where these have no value, in proportion to
+        what they were `before`, and where that is 0, too, evenly to those that may be positive (`supported`).
         """
         free, line = self.is_free, layout.line_of
         cells = np.where(free, self.pooled(values), 0.0)
         total = np.bincount(line, cells)
+        for other in (before, supported):
+            if (total <= 0).any():
+                cells = np.where(free & (total <= 0)[line], self.pooled(other), cells)
+                total = np.bincount(line, cells)
         left = np.maximum(1 - np.bincount(line, np.where(free, 0.0, self.fixed)), 0.0)
         share = np.divide(left, total, out=np.zeros_like(left), where=total > 0)
-        found = np.where(free, cells * share[line], self.fixed)
-        unknown = (total <= 0) & (left > 1e-12)
-        return np.where(unknown[line], before, found)
+        return np.where(free, cells * share[line], self.fixed)
 
     def free_parameters(self, layout: Layout, learnt: np.ndarray) -> int:
         """How many parameters are free: cells that are not held, less one for each row, equal rows once."""

@@ -136,7 +136,8 @@ def updated(
         raise LearningError("The expected counts are not finite. This should not happen; please report it.")
     total = totals[layout.line_of]
     if spec.constraints is not None:
-        values = np.where(spec.learnt, spec.constraints.met(layout, cells, before.values), parameters.values)
+        met_cells = spec.constraints.met(layout, cells, before.values, spec.supported)
+        values = np.where(spec.learnt, met_cells, parameters.values)
     elif which is None and spec.all_learnt and totals.min() >= LEAST_COUNT:
         values = cells / total
     else:

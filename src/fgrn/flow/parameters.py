@@ -267,7 +267,7 @@ def random_start(spec: Specification, parameters: Parameters, seed: int, start: 
         values[layout.size :] = np.where(spec.learnt_moments, spec.leaves.drawn(generator), values[layout.size :])
     if spec.constraints is not None:
         tables_and_priors = values[: layout.size]
-        met = spec.constraints.met(layout, tables_and_priors, tables_and_priors)
+        met = spec.constraints.met(layout, tables_and_priors, tables_and_priors, spec.supported)
         tables_and_priors[...] = np.where(spec.learnt, met, tables_and_priors)
         if spec.constraints.moments is not None:
             values[layout.size :] = spec.constraints.moments.met(values[layout.size :])

@@ -43,6 +43,9 @@ OUTCOME = "outcome"
 MOST_LEVELS = 100
 """Of an outcome of words."""
 
+NO_VARIANCE, NO_DIFFERENCE = 1e-10, 1e-6
+"""Variances for one row, and differences of means, that are 0, in units of the outcome over the rows."""
+
 STEP_WORDS = {1: "one step", 2: "two steps", 3: "three steps"}
 
 
@@ -54,7 +57,8 @@ class DistalOutcome:
         means: (classes,) of a number; (classes, levels) probabilities of words.
         errors: their standard errors.
         covariance: of all of them, class by class.
-        chi_square: the Wald test that they are equal in all classes, with `df` and `p`.
+        chi_square: the Wald test that they are equal in all classes, with `df` and `p`; None, as `p`, where means that
+            differ have no variance, so that it does not apply.
         rows: how many rows had the outcome.
         levels: the words; empty for a number.
         variances: (classes,) of a number that is normally distributed in the classes, else None.
@@ -65,9 +69,9 @@ class DistalOutcome:
     means: np.ndarray
     errors: np.ndarray
     covariance: np.ndarray
-    chi_square: float
+    chi_square: float | None
     df: int
-    p: float
+    p: float | None
     rows: int
     levels: tuple[Label, ...] = ()
     variances: np.ndarray | None = None
@@ -104,10 +108,10 @@ class DistalOutcome:
     @property
     def _told(self) -> str:
         how = STEP_WORDS[self.steps] + (f", {self.correction.upper()}" if self.correction else "")
-        return (
-            f"equal {'probabilities' if self.levels else 'means'}: chi-square {self.chi_square:.3f}, df {self.df}, "
-            f"p {self.p:.4f}; {how}, {self.rows:,} rows"
-        )
+        test = "estimates are on the boundary, where Wald's test does not apply"
+        if self.chi_square is not None and self.p is not None:
+            test = f"chi-square {self.chi_square:.3f}, df {self.df}, p {self.p:.4f}"
+        return f"equal {'probabilities' if self.levels else 'means'}: {test}; {how}, {self.rows:,} rows"
 
     def __str__(self) -> str:
         return f"{text_table(*self._rows(), left=2 if self.levels else 1)}\n{self._told}"
@@ -141,18 +145,21 @@ class OutcomeValues:
         if not known.any():
             raise LearningError("No row has the outcome.")
         some = [value for value, is_known in zip(values, known, strict=True) if is_known]
-        if all(isinstance(value, NUMBERS) for value in some):
+        of_numbers = all(isinstance(value, NUMBERS) for value in some)
+        if len({float(value) if of_numbers else str(value) for value in some}) < 2:
+            raise LearningError("All known values of the outcome are equal: there is nothing to compare.")
+        if of_numbers:
             numbers = np.array([float(v) if is_known else 0.0 for v, is_known in zip(values, known, strict=True)])
             refuse_infinite(numbers, "An outcome")
             if not set(numbers[known].tolist()) <= {0.0, 1.0}:
                 return cls(known, numbers, None, ())
             return cls(known, numbers, np.where(known, numbers, UNKNOWN).astype(np.int32), (0, 1))
         levels, code = np.unique(np.array([str(value) for value in some]), return_inverse=True)
-        if not 2 <= len(levels) <= MOST_LEVELS:
+        if len(levels) > MOST_LEVELS:
             raise LearningError(
-                f"An outcome of words has from 2 to {MOST_LEVELS} different ones. Got {len(levels):,}.",
+                f"An outcome of words has at most {MOST_LEVELS} different ones. Got {len(levels):,}.",
                 value=len(levels),
-                remedies=() if len(levels) < 2 else "join levels",
+                remedies="join levels",
             )
         codes = np.full(len(values), UNKNOWN, dtype=np.int32)
         codes[known] = code.reshape(-1)
@@ -171,20 +178,37 @@ class OutcomeValues:
         return found
 
 
+def _wald_test(
+    means: np.ndarray, covariance: np.ndarray, values: OutcomeValues
+) -> tuple[float | None, int, float | None]:
+    """The test that means are equal in all classes: chi-square, degrees of freedom, p-value.
+
+    Means are in units of the standard deviation of the outcome over the rows. Contrasts without variance are left out
+    if they are 0; else there is no test.
+    """
+    classes, width = means.shape
+    used = width - (values.numbers is None)  # the probabilities of words sum to 1
+    unit = 1 / values.columns[values.known].std(axis=0)[:used]
+    contrast = np.kron(np.eye(classes)[1:] - np.eye(classes)[0], np.eye(width)[:used] * unit[:, None])
+    apart, spread = contrast @ means.ravel(), contrast @ covariance @ contrast.T
+    variances, directions = np.linalg.eigh(spread)
+    along = directions.T @ apart
+    sure = variances <= max(NO_VARIANCE / values.known.sum(), len(apart) * 1e-15 * variances.max(initial=0.0))
+    df = int((~sure).sum())
+    if (np.abs(along[sure]) > NO_DIFFERENCE).any():
+        return None, df, None
+    statistic = float((along[~sure] ** 2 / variances[~sure]).sum())
+    return statistic, df, chi_square_tail(statistic, df) if df else 1.0
+
+
 def _outcome(means: np.ndarray, covariance: np.ndarray, values: OutcomeValues, **told: Any) -> DistalOutcome:
     """The result from means, (classes, Q), and their covariance matrix, class by class."""
-    classes, width = means.shape
-    words = values.numbers is None
-    contrast = np.kron(np.eye(classes)[1:] - np.eye(classes)[0], np.eye(width)[: width - words])
-    apart, spread = contrast @ means.ravel(), contrast @ covariance @ contrast.T
-    df = int(np.linalg.matrix_rank(spread, hermitian=True)) if len(apart) else 0
-    statistic = float(apart @ np.linalg.pinv(spread, hermitian=True) @ apart) if df else 0.0
+    classes, words = len(means), values.numbers is None
     errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     shape = means.shape if words else (classes,)
     return DistalOutcome(
-        means.reshape(shape), errors.reshape(shape), covariance, statistic, df,
-        chi_square_tail(statistic, df) if df else 1.0, int(values.known.sum()),
-        values.levels if words else (), **told,
+        means.reshape(shape), errors.reshape(shape), covariance, *_wald_test(means, covariance, values),
+        int(values.known.sum()), values.levels if words else (), **told,
     )  # fmt: skip
 
 
@@ -381,18 +405,21 @@ def joint_outcome(
 def _with_outcome(
     model: LatentClasses, rows: Patterns, values: OutcomeValues, start: OutcomeInClasses
 ) -> tuple[LatentClasses, Patterns]:
-    """A model and its rows with the outcome as the last column."""
+    """A model and its rows with the outcome as the last column, under a name that no other has."""
+    name = OUTCOME
+    while name in (*model.names, *(() if model.numbers is None else model.numbers.names)):
+        name += "_"
     if isinstance(start, LevelsInClasses):
         codes = np.column_stack([rows.codes, np.asarray(values.codes)]).astype(np.int32)
         wider = replace(
             model,
-            names=(*model.names, OUTCOME),
+            names=(*model.names, name),
             levels=(*model.levels, values.levels),
             tables=(*model.tables, start.table),
         )
         return wider, replace(rows, codes=codes)
     column = np.where(values.known, values.columns[:, 0], np.nan)[:, None]
-    leaves = GaussianLeaves.of(OUTCOME, model.n_classes, (OUTCOME,), "diagonal", column, rows.weights)
+    leaves = GaussianLeaves.of(f"classes of {name}", model.n_classes, (name,), "diagonal", column, rows.weights)
     numbers = ContinuousItems(leaves, start.means[:, None], start.variances[:, None])
     if model.numbers is not None:
         if model.numbers.leaves.covariance != "diagonal":

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..core import settings
-from ..core.exceptions import ImpossibleEvidence, LearningError, unknown_name
+from ..core.exceptions import ImpossibleEvidence, LearningError, Remedy, unknown_name
 from ..core.labels import Label
 from ..core.printing import html_table, text_table
 from ..tables.outputs import frame_of_records
@@ -33,8 +33,14 @@ FitHeld = Callable[[LatentClasses, Patterns, Held | None], LatentClasses]
 
 SIZES = "class sizes"
 
-CLOSE, STEPS = 1e-4, 60
-"""Steps end when the deviance is this close to its quantile, in square roots."""
+CLOSE, STEPS, NARROW = 1e-4, 60, 1e-7
+"""Steps end when the deviance is this close to its quantile, in square roots, or the limit is known this well."""
+
+ROUNDED = 1e-12
+"""Estimates that are this close to 0, or to the largest value, are there."""
+
+INEXACT = 1e-2
+"""Square roots of the deviance that are further from what is sought, at a limit, are not those of inexact fits."""
 
 BETTER = 1e-2
 """Gain of log-likelihood that tells that an estimate was not the maximum."""
@@ -117,13 +123,25 @@ def profile_intervals(
     best = fit(model, rows, None) if cells else model
     value, most = _log_likelihood_of(best, rows), float(ndtri((1 + level) / 2))
     found = []
-    for item, k, word in cells:
-        one = _Profile(best, rows, fit, value, (item, k, word))
-        estimate = one.estimate
-        low = 0.0 if estimate <= 0 or one.root(0.0) <= most else one.limit(-1, most)
-        high = 1.0 if estimate >= 1 or one.root(1.0) <= most else one.limit(1, most)
-        found.append(ProfileInterval(item, k, word, estimate, low, high))
+    for cell in cells:
+        top = _largest(best, cell)
+        one = _Profile(best, rows, fit, value, cell, 1.0 if top is None else top)
+        ends = (one.estimate, one.estimate) if top is None else (one.limit(0.0, most), one.limit(top, most))
+        found.append(ProfileInterval(*cell, one.estimate, *ends))
     return ProfileIntervals(float(level), tuple(found))
+
+
+def _largest(model: LatentClasses, cell: tuple[str, int, Label | None]) -> float | None:
+    """The largest value a probability can have; None if it is given, or follows from those that are."""
+    item, k, level = cell
+    if not item:
+        return 1.0 if model.learns_prior else None
+    place = model.names.index(item)
+    some = slice(model.starts[place], model.starts[place] + model.sizes[place])
+    free = np.ones(model.sizes[place], dtype=bool) if model.held is None else ~model.held[k, some]
+    if not free[model.levels[place].index(level)] or free.sum() < 2:
+        return None
+    return 1.0 - float(model.cells[k, some][~free].sum())
 
 
 def _profiled_cells(model: LatentClasses, rows: Patterns, which: Any) -> list[tuple[str, int, Label | None]]:
@@ -135,10 +153,24 @@ def _profiled_cells(model: LatentClasses, rows: Patterns, which: Any) -> list[tu
     if isinstance(which, str):
         if which != SIZES and which not in model.names:
             raise unknown_name("column", which, [*model.names, SIZES])
+        if which == SIZES and model.n_classes == 1:
+            raise LearningError(
+                "must be a column or a list of (column, class, level): the size of the one class is 1.",
+                setting="which",
+                value=which,
+            )
         return [label for label in every if label[0] == ("" if which == SIZES else which)]
     places = {(item, k, str(level)): (item, k, level) for item, k, level in every}
+    asked = settings.one_or_more("which", which, LearningError)
+    if not asked:
+        raise LearningError(
+            "is an empty list.",
+            setting="which",
+            value=which,
+            remedies=("give one or more (column, class, level)", Remedy("take all on the boundary", which=None)),
+        )
     found = []
-    for one in settings.one_or_more("which", which, LearningError):
+    for one in asked:
         parts: Sequence[Any] = one if isinstance(one, (list, tuple)) else ()
         key = (parts[0], parts[1], str(parts[2])) if len(parts) == 3 else None
         if key not in places:
@@ -158,13 +190,17 @@ def _log_likelihood_of(model: LatentClasses, rows: Patterns) -> float:
 
 @dataclass(eq=False)
 class _Profile:
-    """The profile likelihood of one probability; each fit starts from the nearest value that was tried."""
+    """The profile likelihood of one probability from 0 to `top`; fits start from the nearest value that was tried.
+
+    Those at 0 and at `top` are no starts: a probability that is 0 there would stay 0.
+    """
 
     best: LatentClasses
     rows: Patterns
     fit: FitHeld
     value: float
     cell: tuple[str, int, Label | None]
+    top: float
 
     def __post_init__(self) -> None:
         self._tried: dict[float, tuple[float, LatentClasses]] = {self.estimate: (0.0, self.best)}
@@ -181,7 +217,8 @@ class _Profile:
     def root(self, held: float) -> float:
         """The square root of the deviance with the probability held at this value; infinite if rows are impossible."""
         if held not in self._tried:
-            near = min(self._tried, key=lambda one: abs(one - held))
+            inside = [one for one in self._tried if 0 < one < self.top] or [self.estimate]
+            near = min(inside, key=lambda one: abs(one - held))
             start = self._tried[near][1]
             try:
                 found = self.fit(start, self.rows, (*self.cell, held))
@@ -196,20 +233,32 @@ class _Profile:
             self._tried[held] = (float(np.sqrt(max(-2 * gain, 0.0))), found)
         return self._tried[held][0]
 
-    def limit(self, side: int, most: float) -> float:
-        """Where the square root of the deviance is `most`, below (-1) or above (1) the estimate.
+    def limit(self, end: float, most: float) -> float:
+        """Where the square root of the deviance is `most`, between the estimate and an end; the end if it is never.
 
         It is nearly a straight line: the rule of false position, with a step of halving after every second one.
         """
         near, near_root = self.estimate, 0.0
-        far, far_root = (0.0, self.root(0.0)) if side < 0 else (1.0, self.root(1.0))
+        if abs(end - near) <= ROUNDED or self.root(end) <= most:
+            return end
+        far, far_root = end, self.root(end)
         for step in range(STEPS):
             share = (most - near_root) / (far_root - near_root) if np.isfinite(far_root) and step % 3 < 2 else 0.5
             tried = near + (far - near) * float(np.clip(share, 0.02, 0.98))
             found = self.root(tried)
-            if abs(found - most) < CLOSE or abs(far - near) < 1e-7:
+            if abs(found - most) < CLOSE:
                 return tried
             near, near_root, far, far_root = (
                 (tried, found, far, far_root) if found < most else (near, near_root, tried, found)
+            )
+            if abs(far - near) < NARROW:
+                break
+        if min(abs(near_root - most), abs(far_root - most)) > INEXACT:
+            item, k, level = self.cell
+            what = f"P({item} = {level} | class {k})" if item else f"the size of class {k}"
+            raise LearningError(
+                f"The likelihood jumps where {what} is held at {near:.4f}, between two of its maxima: the interval has "
+                "no limit there.",
+                remedies="leave this one out of which, or use fewer classes",
             )
         return near
