@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.exceptions import EvidenceError, Remedy, TableWarning, unknown_name, warn
