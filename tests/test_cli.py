@@ -252,6 +252,7 @@ def test_pipes(people: Path, model: Path, monkeypatch: pytest.MonkeyPatch, capsy
         (["predict", "DATA", "DATA"], 1, ["people.csv", "model file"]),
         (["predict", "MODEL", "OTHER"], 1, ["none of the columns", "colour"]),
         (["explain", "MODEL", "DATA", "--row", "200"], 1, ["no row 200", "200"]),
+        (["explain", "MODEL", "DATA", "--row", "-1"], 2, ["--row"]),
         (["explain", "MODEL"], 2, ["--set"]),
         (["explain", "MODEL", "--set", "age"], 2, ["COLUMN=VALUE"]),
         (["explain", "MODEL", "--set", "ages=3"], 1, ["'ages'", "'age'"]),
@@ -359,6 +360,9 @@ def test_a_table_is_read_as_the_model_learnt_it(tmp_path: Path, capsys: Any) -> 
     table_file.write({"v": ["1"], "n": ["three"]}, new)
     assert main(["predict", str(model), str(new)]) == 0
     assert "'three' in column 'n' is no number" in capsys.readouterr().err
+    table_file.write({"V": ["1"], "n": [3]}, new)
+    assert main(["predict", str(model), str(new)]) == 0
+    assert "v not in this table: taken as unknown. Did you mean 'V'?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("share", "kept"), [(0.25, 50), (0.4, 80), (0.9, 180)])

@@ -425,6 +425,17 @@ def test_what_new_users_found(tmp_path: Path, capsys: Any) -> None:
 # search
 
 
+def test_search_says_that_missing_values_are_averaged_over_in_rounds(tmp_path: Path, capsys: Any) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("a,b\n" + "x,u\ny,v\nx,\n,v\n" * 10)
+    assert main(["search", str(rows), "--method", "exact"]) == 0
+    told = capsys.readouterr().out.splitlines()[0]
+    assert "of structural EM, each of which is exact, the whole is not" in told
+    rows.write_text("a,b\n" + "x,u\ny,v\n" * 10)
+    assert main(["search", str(rows), "--method", "exact"]) == 0
+    assert "structural EM" not in capsys.readouterr().out
+
+
 def test_search_writes_the_network_it_finds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = tmp_path / "table.csv"
     rows = [f"{a},{b},{c}" for k in range(60) for a in (0, 1) for b, c in [(a, k % 2)]]
@@ -507,6 +518,7 @@ def test_query_has_map_interventions_and_values_of_asking(network: Path, capsys:
         (["--do", "smok=yes"], 1, "Did you mean 'smoke'"),
         (["--do", "smoke=yes", "--do", "smoke=no"], 2, "twice"),
         (["--map", "lung", "--voi", "lung"], 2, "two questions"),
+        (["--map", "lung", "--target", "smoke"], 2, "--map and --target are two questions. Ask one at a time."),
         (["--voi", "lung", "--cost", "xray=dear"], 2, "NAME=NUMBER"),
         (["--voi", "lungs"], 1, "Did you mean 'lung'"),
     ],

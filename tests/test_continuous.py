@@ -226,7 +226,8 @@ def test_far_numbers_leave_no_class_without_probability(model: Any, table: pd.Da
     ("change", "told"),
     [
         ({"a": 3.0}, "all its known numbers are equal"),
-        ({"a": "word"}, "it holds numbers, and 'word' is no number"),
+        ({"a": "word"}, "it holds words, such as 'word', and no numbers. Leave out continuous='a'"),
+        ({"a": ["word", *range(399)]}, "it holds numbers, and 'word' is no number"),
         ({"a": None}, "it has no known number"),
         ({"a": np.inf}, "is no finite number"),
     ],

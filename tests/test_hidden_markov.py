@@ -86,6 +86,23 @@ def test_a_gap_in_time_is_a_step_without_values(model: fgrn.HiddenMarkovModel) -
     assert abs(following.score_samples(gap).sum() - model.score_samples(gap).sum()) > 0.01
 
 
+def test_the_likelihood_a_row_is_that_of_rows_of_the_table_where_times_have_gaps(
+    log: pd.DataFrame, tmp_path: Path, capsys: Any
+) -> None:
+    rows, place = tmp_path / "log.csv", str(tmp_path / "m.fgrn")
+    some = log[log["machine"].isin(["m0", "m1"]) & (log["hour"] % 5 != 3)].drop(columns="worn")
+    some.to_csv(rows, index=False)
+    command = ["fit", str(rows), "--model", "hmm", "--hidden", "1", "--sequence", "machine", "--time", "hour"]
+    for more in ([], ["--stream"]):
+        capsys.readouterr()
+        assert main([*command, *more, "-o", place, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        fitted: Any = fgrn.load(place)
+        assert found["rows"] == fitted.n_rows_ == len(some)
+        assert found["log_likelihood_per_row"] == pytest.approx(fitted.score(some), abs=1e-4)
+        assert fitted.history_.weight == fitted.weight_ == len(some)
+
+
 def brute_force(model: fgrn.HiddenMarkovModel, rows: list[dict[str, Any]]) -> tuple[float, np.ndarray, list[int]]:
     """The likelihood, the posteriors and the best path of one sequence, over all paths."""
     prior, moves = model.initial_, model.transitions_

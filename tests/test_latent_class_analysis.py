@@ -606,6 +606,36 @@ def test_an_impossible_row_is_named() -> None:
     assert caught.value.rows == (1,)
 
 
+def test_a_report_of_other_rows_says_so_first_and_nothing_of_a_maximum(
+    model: fgrn.LatentClassModel, table: dict[str, list[Any]]
+) -> None:
+    few = model.report({name: column[:4] for name, column in table.items()})
+    assert few.errors.rank < few.errors.n_free
+    assert few.other_rows == few.warnings[0]
+    assert "are not those that the model was fitted on" in str(few).split("\n\n")[1]
+    assert str(few).count(few.other_rows) == 1
+    assert few._repr_html_().index("are not those") < few._repr_html_().index("<table")
+    assert not any("not identified" in one or "not a maximum" in one for one in few.warnings)
+    assert not model.report(table).other_rows
+
+
+def test_more_classes_than_rows_are_warned_of_and_have_no_standard_errors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = {"a": ["x", "y", "x", "y"], "b": ["u", "v", "v", "v"]}
+    asked = fgrn.LatentClassModel(5, random_state=0, n_init=1)
+    with pytest.warns(fgrn.FgrnWarning, match="'n_hidden' asks for 5 classes, more than the 4 rows can tell") as told:
+        asked.fit(few)
+    assert len(told) == 1
+    for module in ("fgrn.statistics.fisher_information", "fgrn.estimators._class_analysis"):
+        monkeypatch.setattr(f"{module}.MOST_FREE", 2)
+    with pytest.raises(fgrn.LearningError, match="free parameters, and more than 2 take too long"):
+        asked.report()
+    asked.save(tmp_path / "m.fgrn")
+    assert main(["report", str(tmp_path / "m.fgrn")]) == 1
+    assert "as the standard errors of 14 parameters from 4 rows take long" in capsys.readouterr().err
+
+
 def test_a_report_of_other_rows_or_of_one_row_says_so(tmp_path: Any) -> None:
     table = {"a": ["x", "y", "x", "y"] * 20, "b": ["u", "v", "v", "v"] * 20, "c": ["p", "q", "q", "p"] * 20}
     model = fgrn.LatentClassModel(1, random_state=0).fit(table)

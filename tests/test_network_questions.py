@@ -317,6 +317,13 @@ def test_sensitivity_has_no_rounding_noise() -> None:
         known(0.0)
 
 
+def test_sensitivities_say_which_numbers_would_be_above_1() -> None:
+    net = BayesianNetwork({"a": 2, "b": 2}, [("a", "b")], {"a": [[0.3, 0.7]], "b": [[0.9, 0.1], [0.25, 0.75]]})
+    found = net.sensitivities(("a", 0), {"b": 0}, spread=0.2)
+    assert "1 number would be above 1 where larger, and is taken as 1 there" in repr(found)
+    assert "above 1" not in repr(net.sensitivities(("a", 0), {"b": 0}, spread=0.1))
+
+
 def test_conflict_is_positive_where_evidence_disagrees() -> None:
     net = BayesianNetwork({"a": 2, "b": 2}, [("a", "b")], {"a": [[0.5, 0.5]], "b": [[0.9, 0.1], [0.1, 0.9]]})
     for a, b in product(range(2), repeat=2):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import printing, settings
-from ..core.exceptions import EvidenceError, FgrnError, ImpossibleEvidence, visible
+from ..core.exceptions import EvidenceError, FgrnError, ImpossibleEvidence, counted, visible
 from ..core.labels import Label
 from ..core.settings import Name
 from ..core.variable import Variable
@@ -151,6 +151,10 @@ class Sensitivities:
         ]
         table = printing.text_table(["number", "value", "smaller", "larger"], rows, 4, 1, printing.terminal_width())
         more = f"\n({len(self.numbers) - SHOWN:,} more)" if len(self.numbers) > SHOWN else ""
+        ended = sum((1 + self.spread) * one.function.parameter > 1 for one in self.numbers)
+        if ended:
+            are = "is" if ended == 1 else "are"
+            more += f"\n{counted(ended, 'number')} would be above 1 where larger, and {are} taken as 1 there"
         return visible(f"{heading}\n{table}{more}" if rows else f"{heading}: nothing changes it", lines=True)
 
 

@@ -294,7 +294,7 @@ def _with_fractions(estimator: Any, source: Any) -> tuple[Collection[str], Colle
                "  fgrn explain people.fgrn --set age=31 --set colour=red --class yes")  # fmt: skip
 @click.argument("model")
 @click.argument("data", required=False)
-@click.option("--row", default=0, show_default=True, help="Which row of DATA, counted from 0.")
+@click.option("--row", type=click.IntRange(0), default=0, show_default=True, help="Which row of DATA, counted from 0.")
 @click.option(
     "--set",
     "given",

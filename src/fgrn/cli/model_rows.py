@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from ..core.exceptions import FgrnWarning, SchemaError, TableFileError, shortened
+from ..core.exceptions import FgrnWarning, SchemaError, TableFileError, did_you_mean, near_names, shortened
 from . import common
 from .wording import spoken, tell
 
@@ -62,7 +62,10 @@ def matching(model: LatentEstimator, table: Any, remarks: Remarks | None = None)
         )
     gone = [name for name in names if name not in present]
     if gone:
-        mine.say(f"{shortened(gone)} not in this table: taken as unknown.")
+        others = [name for name in present if name not in model.schema_]
+        near = dict.fromkeys(one for name in gone for one in near_names(name, others)[:1])
+        hint = f" {did_you_mean(near)}" if near else ""
+        mine.say(f"{shortened(gone)} not in this table: taken as unknown.{hint}")
     found = {
         name: _as_learnt(present[name], model.schema_[name], mine) if name in present else pa.nulls(table.num_rows)
         for name in names

@@ -345,6 +345,8 @@ def query(
         )
         if on
     ]
+    if targets and (map_of or joint or sensitivity):
+        asked.append("--target")
     if len(asked) > 1:
         raise click.UsageError(f"{' and '.join(asked)} are two questions. Ask one at a time.")
     if asked and method != "exact":

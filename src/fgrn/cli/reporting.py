@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from ..core import printing
-from ..core.exceptions import FgrnError, visible
+from ..core.exceptions import FgrnError, counted, visible
 from ..core.whole_file import reason_of, write_whole
 from . import common, model_rows
-from .wording import say
+from .wording import say, tell
 
 TITLES = {"residuals": "Bivariate residuals", "profile": "Estimates on the boundary"}
 
@@ -58,14 +58,18 @@ def report(
         option = "--residuals" if residuals else "--profile"
         raise click.UsageError(f"{option} needs DATA, the table: fgrn report MODEL DATA {option}.")
     elif estimator._saved_report is None:
+        count = estimator._parameter_count(estimator.network_)
+        many = f"the standard errors of {count:,} parameters from {counted(estimator.n_rows_, 'row')} take long"
+        why = many if estimator._report_takes_long else "the table was large or came in batches"
         raise FgrnError(
-            f"{model!r} does not hold its report, as the table was large or came in batches, and the table that it was "
-            "learnt from is needed.",
+            f"{model!r} does not hold its report, as {why}, and the table that it was learnt from is needed.",
             remedies="give it: fgrn report MODEL DATA",
         )
     found = estimator.report(table, weight)
     more = {"residuals": estimator.bivariate_residuals(table, weight)} if residuals else {}
     more |= {"profile": estimator.profile_intervals(None, table, weight)} if profile else {}
+    if found.other_rows and (as_json or html is not None):  # the text begins with it
+        tell(found.other_rows)
     if html is not None:
         _write_page(html, found._repr_html_() + "".join(one._repr_html_() for one in more.values()))
         common.confirm(html)

@@ -62,7 +62,7 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], confidence: in
     """Find a Bayesian network in a table: which columns depend on which, and the tables.
 
     DATA is a CSV, TSV or Parquet file. Columns with many distinct numbers are put in bins. Missing values are averaged
-    over (structural EM).
+    over (structural EM), in rounds: --method exact is exact within a round only, and --method pc refuses them.
     """
     from ..bayes.arc_confidence import arc_confidence
     from ..bayes.structure_search import search as search_table
@@ -135,13 +135,18 @@ def _tell_found(network: BayesianNetwork, sure: ArcConfidence | None, written: l
             arc |= {"strength": one.strength, "direction": one.direction}
     found: dict[str, Any] = {"variables": len(network.names), "arcs": arcs, "parameters": network.free_parameters}
     if record is not None:
-        found |= {"score": record.score, "score_name": record.rule.name, "moves": len(record.moves)}
+        found |= {"score": record.score, "score_name": record.rule.name, "moves": len(record.moves),
+                  "rounds": len(record.rounds)}  # fmt: skip
     if as_json:
         common.as_json({**found, "written": written})
         return
+    averaged = ""
+    if record is not None and record.rounds:
+        averaged = f"; missing values averaged over in {counted(len(record.rounds), 'round')} of structural EM"
+        averaged += ", each of which is exact, the whole is not" if record.method == "exact" else ""
     say(visible(f"{counted(len(network.names), 'column')}, {counted(len(arcs), 'arc')}, "
                 f"{counted(network.free_parameters, 'free parameter')}"
-                + ("" if record is None else f"; {record.rule.name} {record.score:,.2f}")))  # fmt: skip
+                + ("" if record is None else f"; {record.rule.name} {record.score:,.2f}") + averaged))  # fmt: skip
     heads = ["column", "depends on"] if sure is None else ["parent", "child", "strength", "direction"]
     rows = (
         [[name, ", ".join(network.parents(name)) or "-"] for name in network.names]

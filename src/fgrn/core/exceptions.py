@@ -356,17 +356,26 @@ NEAR = 0.65
 """How alike a name is, from 0 to 1, that may be meant: of four letters and six with three in common it is not."""
 
 
+def near_names(name: object, known: Iterable[str]) -> list[str]:
+    """The known names that may be meant by one that is not known, the nearest first; three at most."""
+    lower: dict[str, list[str]] = {}
+    for item in known:
+        lower.setdefault(item.lower(), []).append(item)
+    near = get_close_matches(str(name).lower(), lower, n=3, cutoff=NEAR)
+    return [item for match in near for item in lower[match]][:3]
+
+
+def did_you_mean(names: Iterable[str]) -> str:
+    """The question whether one of some names is meant."""
+    return f"Did you mean {' or '.join(map(repr, names))}?"
+
+
 def nearest(name: object, known: Iterable[object]) -> str:
     """The known names that are nearest to one that is not known, as a sentence; or which are known."""
     names = known if isinstance(known, range) else [str(item) for item in known]
-    lower: dict[str, list[str]] = {}
-    for item in names if not isinstance(names, range) else ():
-        lower.setdefault(item.lower(), []).append(item)
-    near = [item for match in get_close_matches(str(name).lower(), lower, n=3, cutoff=NEAR) for item in lower[match]][
-        :3
-    ]
+    near = [] if isinstance(names, range) else near_names(name, names)
     if near:
-        return f"Did you mean {' or '.join(repr(n) for n in near)}?"
+        return did_you_mean(near)
     return f"Known: {shortened(names)}." if len(names) else "There is none at all."
 
 

@@ -13,18 +13,19 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import settings
-from ..core.exceptions import LearningError, Remedy
+from ..core.exceptions import FgrnWarning, LearningError, Remedy, counted, warn
 from ..graph.network import Network
 from ..graph.relabelled import with_states_ordered
 from ..statistics.alignment import SolutionComparison, class_order
 from ..statistics.bootstrap import Bootstrap, BootstrapTest, bootstrap, bootstrap_fit, bootstrap_test
+from ..statistics.fisher_information import MOST_FREE
 from ..statistics.fit import BivariateResiduals, GoodnessOfFit, bivariate_residuals, goodness_of_fit
 from ..statistics.groups import GroupComparison, compare_groups
 from ..statistics.latent_classes import LatentClasses, Patterns
 from ..statistics.latent_profiles import ProfileErrors, profile_errors
 from ..statistics.profile_likelihood import Held, ProfileIntervals, profile_intervals
 from ..statistics.profile_report import LatentProfileReport, latent_profile_report
-from ..statistics.report import LatentClassReport, latent_class_report
+from ..statistics.report import LatentClassReport, latent_class_report, warnings_of_information
 from ..statistics.standard_errors import ErrorKind, StandardErrors, standard_errors
 from ..statistics.vuong import VuongTest, vuong_test
 from ..tables import frames
@@ -87,6 +88,15 @@ class ClassAnalysis(KeptRows):
     def _fit_table(self, kind: str, table: EncodedTable, batch: bool = False) -> Self:
         super()._fit_table(kind, table, batch)
         self._saved_report = None
+        if self.n_hidden_ > table.rows and not batch:
+            warn(
+                f"asks for {self.n_hidden_:,} classes, more than the {counted(table.rows, 'row')} can tell apart: some "
+                "are empty or equal, and standard errors do not exist.",
+                FgrnWarning,
+                setting="n_hidden",
+                value=self.n_hidden,
+                remedies=("take fewer", Remedy("let a criterion choose", n_hidden="auto")),
+            )
         return self
 
     def _step(self, table: Evidence) -> Self:
@@ -116,7 +126,10 @@ class ClassAnalysis(KeptRows):
             f"the model was fitted on (weight {self.weight_:,.6g}): standard errors, criteria and tests are not those "
             "of an estimate."
         )
-        return replace(found, warnings=(told, *found.warnings))
+        errors = found.errors.of_levels if isinstance(found, LatentProfileReport) else found.errors
+        misleading = warnings_of_information(errors)  # of other rows an estimate need not be a maximum
+        left = (one for one in found.warnings if one not in misleading)
+        return replace(found, warnings=(told, *left), other_rows=told)
 
     def _are_those_of_the_fit(self, found: LatentClassReport | LatentProfileReport) -> bool:
         """Whether the rows of a report have the weight and the likelihood of the rows of the fit, as far as known."""
@@ -401,8 +414,10 @@ class ClassAnalysis(KeptRows):
         """The report that goes into the model file; None if it would take long, or the rows are not there."""
         if self._kept is None:
             return self._saved_report
+        return None if self._report_takes_long else self._report_on(*self._analysed(None, None))
+
+    @property
+    def _report_takes_long(self) -> bool:
+        """Whether the standard errors of so many parameters, on so many rows, are not computed for a model file."""
         count = self._parameter_count(self.network_)
-        work = self._kept.rows * float(count) ** 2
-        if work > MOST_SAVED_WORK:
-            return None
-        return self._report_on(*self._analysed(None, None))
+        return count > MOST_FREE or self.n_rows_ * float(count) ** 2 > MOST_SAVED_WORK

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.exceptions import Remedy, TableWarning, unknown_name, warn
@@ -21,7 +20,6 @@ class SequenceTables(ContinuousColumns):
     """Base class of estimators whose rows belong to sequences, and follow each other in time."""
 
     beside_: tuple[str | None, ...]  # the names of the columns of sequences and times, as given to `fit`
-    _is_given: np.ndarray  # of the steps to learn from: which the table has, and which were inserted
 
     def _in_order(self, X: Any, sequence: Any, time: Any) -> Evidence:
         """A table to learn from, encoded, in the order of sequences and times; sets the columns of the model."""
@@ -37,7 +35,6 @@ class SequenceTables(ContinuousColumns):
             features, ids, times = self._parted(X, sequence, time)
             table = self._learnable(features, None, None)
         order = TimeOrder.of(table.rows, ids, times, self.step)
-        self._is_given = order.rows >= 0
         return order.evidence(table)
 
     def _parted(self, X: Any, sequence: Any, time: Any) -> tuple[Any, Any, Any]:

@@ -160,7 +160,9 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
         with self._or_as_before():
             self.beside_ = tuple(one if isinstance(one, str) else None for one in (sequence, time))
             kind = "pyarrow" if frames.is_source(X) else frames.kind_of(X)
-            return self._fit_table(kind, self._in_order(X, sequence, time))
+            self._fit_table(kind, self._in_order(X, sequence, time))
+            self.n_rows_ = round(self.weight_)  # those of the table, without steps that were inserted
+            return self
 
     def _train(self, table: EncodedTable) -> None:
         rows = table.here()
@@ -232,9 +234,9 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
 
         def judged(net: Network, some: np.ndarray) -> Fit:
             ask: dict[str, Any] = {"keep": [name], "parts": ["marginal", "likelihood"], "engine": self.engine}
-            found = net.propagate(rows.take(some), **ask)
-            given = self._is_given[some].astype(np.float64)  # a step that was inserted is no row
-            return Fit.of(found.log_likelihood, found.marginal(name), given)
+            seen = rows.take(some)
+            found = net.propagate(seen, **ask)
+            return Fit.of(found.log_likelihood, found.marginal(name), seen.given_weights)
 
         def fit(size: int) -> Candidate:
             net, _ = trained[size] = self._learnt(size, learnt)

@@ -23,6 +23,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ..core.exceptions import LearningError
 from .continuous_items import FreeMoments
 from .latent_classes import ClassLogits, LatentClasses, Patterns
 
@@ -31,6 +32,9 @@ LEAST_EXPECTED = 0.1
 
 SINGULAR = 1e-9
 """Smallest eigenvalue of the information matrix, scaled to a unit diagonal, that is not zero but for rounding."""
+
+MOST_FREE = 5000
+"""Free parameters whose information matrix is made, at most: it has their square of numbers, and takes their cube."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,6 +228,12 @@ def information(model: LatentClasses, rows: Patterns, logits: ClassLogits | None
     kinds = _Kinds.of(model, cells, moments, ahead)
     last = ahead + len(cells.free)
     free = last + (0 if moments is None else len(moments.free))
+    if free > MOST_FREE:
+        raise LearningError(
+            f"Standard errors need the information matrix of {free:,} free parameters, and more than {MOST_FREE:,} "
+            "take too long.",
+            remedies="fit fewer classes",
+        )
     scores = np.empty((len(rows.codes), free))
     second, outer = np.zeros((free, free)), np.zeros((free, free))
     for block in rows.blocks(free + model.cells.size):

@@ -90,14 +90,16 @@ class LatentProfileReport(ModelSummary):
 
     def __str__(self) -> str:
         parts = [f"{title}\n{text_table(heads, rows, left=2, indent=2)}" for title, heads, rows in self._tables()]
-        return "\n\n".join([*parts, *([_listed(self.warnings)] if self.warnings else [])])
+        first = [self.other_rows] if self.other_rows else []
+        return "\n\n".join([*first, *parts, *([_listed(self._last_warnings)] if self._last_warnings else [])])
 
     def _repr_html_(self) -> str:
         from html import escape
 
         tables = "".join(html_table(title, heads, rows) for title, heads, rows in self._tables())
-        warned = "".join(f"<li>{escape(one)}</li>" for one in self.warnings)
-        return tables + (f"<p>Warnings</p><ul>{warned}</ul>" if warned else "")
+        warned = "".join(f"<li>{escape(one)}</li>" for one in self._last_warnings)
+        first = f"<p>{escape(self.other_rows)}</p>" if self.other_rows else ""
+        return first + tables + (f"<p>Warnings</p><ul>{warned}</ul>" if warned else "")
 
 
 def _report_lines(estimates: list[Estimate]) -> list[list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -103,6 +103,7 @@ class ModelSummary:
         assignment: class sizes and average memberships.
         convergence: how learning ended.
         warnings: what to be careful about, in sentences.
+        other_rows: the first of the warnings if the rows are not those of the fit; it stands ahead of all numbers.
     """
 
     n_rows: int
@@ -110,6 +111,12 @@ class ModelSummary:
     assignment: Assignment
     convergence: Convergence
     warnings: tuple[str, ...]
+    other_rows: str = field(default="", kw_only=True)
+
+    @property
+    def _last_warnings(self) -> tuple[str, ...]:
+        """The warnings that are shown after the numbers."""
+        return self.warnings[1:] if self.other_rows else self.warnings
 
     @property
     def weight(self) -> float:
@@ -277,6 +284,7 @@ class LatentClassReport(ModelSummary):
 
     def __str__(self) -> str:
         parts = [f"Latent class analysis, {counted(len(self.assignment.sizes), 'class', 'classes')}"]
+        parts += [self.other_rows] if self.other_rows else []
         for title, heads, rows in self._tables():
             left = 2 if heads[0] == "item" else 1
             parts.append(f"{title}\n{text_table(heads if any(heads) else [], rows, left=left, indent=2)}")
@@ -284,16 +292,17 @@ class LatentClassReport(ModelSummary):
             parts[-1] += "".join(f"\n  {note}" for note in self.fit.notes)
         if (self.errors.boundary | ~self.errors.identified).any():
             parts.append("b: on the boundary, no standard error; ?: not identified")
-        if self.warnings:
-            parts.append("Warnings\n" + "\n".join(f"  - {one}" for one in self.warnings))
+        if self._last_warnings:
+            parts.append("Warnings\n" + "\n".join(f"  - {one}" for one in self._last_warnings))
         return "\n\n".join(parts)
 
     def _repr_html_(self) -> str:
         from html import escape
 
         tables = "".join(html_table(title, heads, rows) for title, heads, rows in self._tables())
-        warned = "".join(f"<li>{escape(one)}</li>" for one in (*self.fit.notes, *self.warnings))
-        return f"<div>{tables}{f'<ul>{warned}</ul>' if warned else ''}</div>"
+        warned = "".join(f"<li>{escape(one)}</li>" for one in (*self.fit.notes, *self._last_warnings))
+        first = f"<p>{escape(self.other_rows)}</p>" if self.other_rows else ""
+        return f"<div>{first}{tables}{f'<ul>{warned}</ul>' if warned else ''}</div>"
 
 
 def _with_error(errors: StandardErrors, place: int) -> str:
@@ -358,6 +367,12 @@ def warnings_of_learning(
         )
     if len(assignment.empty):
         found.append(f"{_classes(assignment.empty)} has less than one row: it is empty, and fewer classes fit as well.")
+    return found + warnings_of_information(errors)
+
+
+def warnings_of_information(errors: StandardErrors) -> list[str]:
+    """Warnings of an information matrix that is not that of a maximum, in sentences."""
+    found = []
     if errors.rank < errors.n_free:
         found.append(
             f"The model is not identified: the information matrix has rank {errors.rank:,} for {errors.n_free:,} "

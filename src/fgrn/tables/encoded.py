@@ -157,6 +157,8 @@ class Evidence(EncodedTable):
                  or is all zero where a value was impossible in itself
     log_scale    (rows,): the logarithm of what was taken out of the distributions
     begins       (rows,): where a sequence begins, if rows follow each other; else empty
+    inserted     (rows,): which steps of sequences the table does not have; empty if it has all. They are without
+                 values, and count as no rows
     numbers      (rows, continuous columns): their values, NaN where one is missing; no columns if there are none
     disk         where the arrays are, and where more can be kept, if that is not in memory
     row_weights  (rows,): how often each row counts, once unless given
@@ -175,6 +177,7 @@ class Evidence(EncodedTable):
     row_weights: np.ndarray = field(default_factory=lambda: np.zeros(0))
     origins: tuple[tuple[int, str, Sequence[int]], ...] = ()
     numbers: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    inserted: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
     def __post_init__(self) -> None:
         if not len(self.row_weights):
@@ -213,7 +216,12 @@ class Evidence(EncodedTable):
     @cached_property
     def weight(self) -> float:
         """The total weight of the rows."""
-        return float(self.row_weights.sum())
+        return float(self.given_weights.sum())
+
+    @property
+    def given_weights(self) -> np.ndarray:
+        """(rows,): how often each row of the table counts; 0 for a step that was inserted."""
+        return np.where(self.inserted, 0.0, self.row_weights) if len(self.inserted) else self.row_weights
 
     @property
     def is_weighted(self) -> bool:
@@ -273,11 +281,12 @@ class Evidence(EncodedTable):
 
     def take(self, rows: slice | np.ndarray) -> Evidence:
         """Return some of the rows, in memory."""
-        begins = self.begins[rows] if len(self.begins) else self.begins
+        begins, inserted = (one[rows] if len(one) else one for one in (self.begins, self.inserted))
         codes = self.codes[rows] if isinstance(rows, slice) else np.asfortranarray(self.codes[rows])
         return Evidence(
             codes, self.soft[rows], self.slot, self.soft_offset, self.log_scale[rows], begins,
             columns=self.columns, row_weights=self.row_weights[rows], numbers=self.numbers[rows],
+            inserted=inserted,
         )  # fmt: skip
 
     def with_distribution(self, edge: int, name: str, states: int) -> tuple[Evidence, np.ndarray]:

@@ -90,7 +90,7 @@ class TimeOrder:
         codes[known] = table.codes[self.rows[known]]
         numbers = np.full((len(self.rows), table.numbers.shape[1]), np.nan)
         numbers[known] = table.numbers[self.rows[known]]
-        return replace(Evidence.of_codes(table.columns, codes), begins=self.begins, numbers=numbers)
+        return replace(Evidence.of_codes(table.columns, codes), begins=self.begins, numbers=numbers, inserted=~known)
 
     def restored(self, values: np.ndarray) -> np.ndarray:
         """What was found for each step, in the order of the table; missing steps are left out."""
