@@ -263,6 +263,17 @@ def numeric(
     return numbers
 
 
+def continuous_numbers(values: Any, name: str, missing: tuple[Label, ...] | None) -> np.ndarray:
+    """Return a column that shall be continuous as float64; the error for one of words says to leave it out of these."""
+    try:
+        return numeric(values, name, missing or (), missing is None, "numbers")
+    except SchemaError as error:
+        if any(map(is_number, checked_dictionary(values, name).values)):
+            raise
+        told = f"it holds words, such as {error.value!r}, and no numbers."
+        raise error.changed(message=told, remedies=Remedy("leave out {}", continuous=name)) from None
+
+
 def missing_remedy(value: Any) -> Remedy:
     """What to do about a value that stands for a missing one."""
     return Remedy("add it to the codes for missing values", "", missing=value)

@@ -37,6 +37,7 @@ from .columns import (
     Column,
     bin_labels,
     checked_dictionary,
+    continuous_numbers,
     missing_remedy,
     numeric,
     plain_value,
@@ -392,13 +393,7 @@ def _continuous(name: str, column: Any, missing: tuple[Label, ...] | None) -> Co
     table_warnings.check_column_name(name)
     if isinstance(column, Distinct):
         raise SchemaError("it is continuous, and such columns are read from tables in memory.", column=name)
-    try:
-        numbers = numeric(column, name, missing or (), missing is None, "numbers")
-    except SchemaError as error:
-        if any(map(is_number, checked_dictionary(column, name).values)):
-            raise
-        told = f"it holds words, such as {error.value!r}, and no numbers."
-        raise error.changed(message=told, remedies=Remedy("leave out {}", continuous=name)) from None
+    numbers = continuous_numbers(column, name, missing)
     if np.isnan(numbers).all():
         raise SchemaError("it has no known number.", column=name, remedies=Remedy("leave it out", "", drop=name))
     return Column(name, (), missing=missing or (), continuous=True)
