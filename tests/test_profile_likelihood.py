@@ -71,6 +71,15 @@ def test_fits_do_not_start_from_one_where_a_probability_is_0() -> None:
     assert (found.low, found.high) == pytest.approx((1 - 0.2612, 1 - 0.0714), abs=2e-4)  # those of level 0
 
 
+def test_classes_that_change_places_are_no_fit_of_a_held_probability() -> None:
+    rng = np.random.default_rng(2)
+    second = np.repeat([0, 1], 40)
+    noisy = np.where(rng.random(80) < 0.3, 1 - second, second)
+    model = fgrn.LatentClassModel(2, smoothing=0, random_state=0, n_init=1).fit({"a": second, "b": second, "c": noisy})
+    found = model.profile_intervals([("b", 0, int(model.network_.table("b")[0].argmin()))]).intervals[0]
+    assert (found.low, found.high) == pytest.approx((0, 1 - np.exp(-1.9207 / 40)), abs=1e-4)  # none of 40 rows
+
+
 def test_what_is_given_has_no_width() -> None:
     table = {"a": [0, 1, 1, 0, 2] * 9, "b": [0, 1, 0, 0, 1] * 9, "c": [1, 1, 0, 0, 0] * 9}
     held = [("fixed", "b", 0, 1, 0.2), ("fixed", "a", 0, 2, 0.3)]

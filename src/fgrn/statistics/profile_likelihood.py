@@ -22,6 +22,7 @@ from ..core.exceptions import ImpossibleEvidence, LearningError, Remedy, unknown
 from ..core.labels import Label
 from ..core.printing import html_table, text_table
 from ..tables.outputs import frame_of_records
+from .alignment import nearest_order
 from .latent_classes import LatentClasses, Patterns
 from .standard_errors import ErrorKind, check_level, standard_errors
 
@@ -124,14 +125,14 @@ def profile_intervals(
     value, most = _log_likelihood_of(best, rows), float(ndtri((1 + level) / 2))
     found = []
     for cell in cells:
-        top = _largest(best, cell)
+        top = _largest_value(best, cell)
         one = _Profile(best, rows, fit, value, cell, 1.0 if top is None else top)
         ends = (one.estimate, one.estimate) if top is None else (one.limit(0.0, most), one.limit(top, most))
         found.append(ProfileInterval(*cell, one.estimate, *ends))
     return ProfileIntervals(float(level), tuple(found))
 
 
-def _largest(model: LatentClasses, cell: tuple[str, int, Label | None]) -> float | None:
+def _largest_value(model: LatentClasses, cell: tuple[str, int, Label | None]) -> float | None:
     """The largest value a probability can have; None if it is given, or follows from those that are."""
     item, k, level = cell
     if not item:
@@ -215,7 +216,10 @@ class _Profile:
         return float(self.best.tables[place][k, self.best.levels[place].index(level)])
 
     def root(self, held: float) -> float:
-        """The square root of the deviance with the probability held at this value; infinite if rows are impossible."""
+        """The square root of the deviance with the probability held at this value.
+
+        It is infinite if rows are impossible, or classes have changed places, so that another one is held.
+        """
         if held not in self._tried:
             inside = [one for one in self._tried if 0 < one < self.top] or [self.estimate]
             near = min(inside, key=lambda one: abs(one - held))
@@ -224,6 +228,8 @@ class _Profile:
                 found = self.fit(start, self.rows, (*self.cell, held))
                 gain = _log_likelihood_of(found, self.rows) - self.value
             except ImpossibleEvidence:
+                return np.inf
+            if (nearest_order(found, self.best) != np.arange(found.n_classes)).any():
                 return np.inf
             if gain > BETTER:
                 raise LearningError(
