@@ -72,12 +72,13 @@ def test_fits_do_not_start_from_one_where_a_probability_is_0() -> None:
 
 
 def test_classes_that_change_places_are_no_fit_of_a_held_probability() -> None:
-    rng = np.random.default_rng(2)
-    second = np.repeat([0, 1], 40)
-    noisy = np.where(rng.random(80) < 0.3, 1 - second, second)
-    model = fgrn.LatentClassModel(2, smoothing=0, random_state=0, n_init=1).fit({"a": second, "b": second, "c": noisy})
-    found = model.profile_intervals([("b", 0, int(model.network_.table("b")[0].argmin()))]).intervals[0]
-    assert (found.low, found.high) == pytest.approx((0, 1 - np.exp(-1.9207 / 40)), abs=1e-4)  # none of 40 rows
+    rng = np.random.default_rng(4)
+    chance = np.where(rng.integers(0, 2, 200), 0.85, 0.25)
+    table = {f"q{item}": (rng.random(200) < chance).astype(int) for item in range(4)}
+    model = fgrn.LatentClassModel(2, random_state=0).fit(table | {"same": table["q0"]})
+    found = model.profile_intervals([("same", 0, 1)]).intervals[0]
+    rows = table["q0"].sum()  # all of class 0
+    assert (found.low, found.high) == pytest.approx((np.exp(-1.9207 / rows), 1), abs=1e-4)
 
 
 def test_what_is_given_has_no_width() -> None:
