@@ -1,9 +1,9 @@
 """Trees of hidden variables on the processor: a product of matrices for each link, many rows at a time (BLAS).
 
 Cliques are those of `device.clique_tree`, each one variable. Upwards, a clique multiplies the columns of its leaves and
-the messages of its children, and is divided by its largest entry; downwards its posterior follows from its parent's:
+the messages of its children, and is divided by its sum; downwards its posterior follows from its parent's:
 
-    u = leaves * messages of the children / largest        message to the parent = u @ table.T
+    u = leaves * messages of the children / sum            message to the parent = u @ table.T
     q = posterior of the parent / message                  posterior = u * (q @ table)
     counts of the table between = q.T @ u * table          summed over rows
 
@@ -117,7 +117,9 @@ class MatrixPrepared:
             whole = self._rooms.pop()
         except IndexError:  # several threads may ask
             most = min(self.rows_at_once, self.evidence.rows)
-            whole = Room(*([np.empty((most, int(size))) for size in self.tree.sizes] for _ in range(3)))
+            sizes = self.tree.sizes.tolist()
+            up, message = ([np.empty((most, size)) for size in sizes] for _ in range(2))
+            whole = Room(up, message, {size: np.empty((most, size)) for size in sizes})
             for child, link in self.tree.links.items():
                 whole.message[child] = np.empty((most, int(self.tree.sizes[link.parent.clique])))
         yield whole.of(rows)
@@ -195,15 +197,22 @@ class MatrixLoaded:
 
 
 class Room(NamedTuple):
-    """The messages of all cliques in a block of rows, each (rows, states)."""
+    """The messages of all cliques in a block of rows, each (rows, states).
+
+    up        the product of what lies below each clique, and on the way down its posterior in the same place: a sweep
+              takes as long as its numbers take to come from memory
+    message   of each clique to its parent, and on the way down the posterior of the parent without it
+    passed    by number of states, what comes to a clique from its parent
+    """
 
     up: list[np.ndarray]
     message: list[np.ndarray]
-    posterior: list[np.ndarray]
+    passed: dict[int, np.ndarray]
 
     def of(self, rows: int) -> Room:
         """The room of the first rows."""
-        return Room(*([array[:rows] for array in arrays] for arrays in self))
+        up, message = ([array[:rows] for array in arrays] for arrays in (self.up, self.message))
+        return Room(up, message, {size: array[:rows] for size, array in self.passed.items()})
 
 
 class _BlockSweeps:
@@ -264,26 +273,26 @@ class _BlockSweeps:
         self.log_likelihood += np.log(total)
 
     def _downwards(self) -> np.ndarray:
-        """Compute the posteriors; the messages are overwritten."""
+        """Compute the posteriors, in place of the products of the way up; the messages are overwritten."""
         loaded, mine, room = self.loaded, self.loaded.prepared, self.room
         tree, layout = mine.tree, mine.plan.layout
         out = np.zeros(layout.size)
         root = tree.roots[0]
-        posterior = np.multiply(room.up[root], loaded.prior, out=room.posterior[root])
-        total = posterior.sum(axis=1)
+        posterior = np.multiply(room.up[root], loaded.prior, out=room.up[root])
+        total = _row_sums(posterior)
         posterior *= np.divide(self.weights, total, out=np.zeros_like(total), where=total > 0)[:, None]
         for source in range(len(mine.plan.source_edge)):
             mine.plan.source_values(out, source)[...] += posterior.sum(axis=0)
         for clique in mine.order[1:]:
             link, table, up = tree.links[clique], loaded.links[clique], room.up[clique]
             message = room.message[clique]
-            rest = np.divide(room.posterior[link.parent.clique], message, out=message)
-            passed = np.matmul(rest, table, out=room.posterior[clique])
+            rest = np.divide(room.up[link.parent.clique], message, out=message)
+            passed = np.matmul(rest, table, out=room.passed[up.shape[1]])
             self.doubtful |= (self.weights > 0) & ~(self.weights > FAINT * _row_sums(passed))
             np.multiply(rest.T @ up, table, out=layout.table(out, link.table))
-            np.multiply(passed, up, out=passed)
+            np.multiply(passed, up, out=up)
         for number, leaf in enumerate(tree.leaves):
-            self._add_leaf(number, room.posterior[leaf.part.clique], layout.table(out, leaf.table))
+            self._add_leaf(number, room.up[leaf.part.clique], layout.table(out, leaf.table))
         return out
 
     def _add_leaf(self, number: int, posterior: np.ndarray, counts: np.ndarray) -> None:
