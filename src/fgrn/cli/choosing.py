@@ -14,7 +14,7 @@ STRUCTURES = {"latent": "auto", "tan": "tan", "tree with a target": "tree"}
 WORDS = {"auto": "auto", "yes": True, "no": False}
 
 
-class Refining(click.ParamType[Any]):
+class Refining(click.ParamType):  # type: ignore[type-arg]  # generic only in new versions of click
     """The values of --refine: a word, or the strength of the penalty on refined tables."""
 
     name = "refining"
