@@ -51,10 +51,14 @@ def shares(lengths: np.ndarray) -> np.ndarray:
     return lengths / lengths.sum()
 
 
+MISSING_LETTERS = "Glyph .* missing|Matplotlib currently does not support"
+"""What Matplotlib warns of where a font lacks letters, or, in old versions, letters are of scripts such as Hebrew."""
+
+
 def drawn(figure: Figure) -> Figure:
     """Return the figure after computing its layout, without warnings of missing letters."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
+        warnings.filterwarnings("ignore", MISSING_LETTERS, UserWarning)
         FigureCanvasAgg(figure)  # whose renderer measures text
         figure.draw_without_rendering()
     return figure
@@ -77,7 +81,7 @@ def assert_legible(figure: Figure) -> None:
     shown = [text for text in figure.findobj(Text) if text.get_text().strip() and text.get_visible()]
     shown = [text for text in shown if id(text) not in hidden]
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
+        warnings.filterwarnings("ignore", MISSING_LETTERS, UserWarning)
         boxes = [(text.get_text(), text.get_window_extent()) for text in shown]
     wide, high = figure.bbox.width, figure.bbox.height
     for text, box in boxes:
