@@ -18,6 +18,7 @@ from fgrn import SISO, Diverter, Network, Source, Variable
 from fgrn.engines import installed_engines
 from fgrn.flow.equal_rows import merged
 from fgrn.flow.evidence import encode
+from fgrn.graph.blocks import Factor
 
 ENGINES = installed_engines()
 
@@ -445,3 +446,13 @@ def test_what_was_not_estimated_is_known_after_the_run_has_grown(tmp_path: Path)
     longer, history = learnt(epochs=9, checkpoint=place, resume=True)
     assert history.not_estimated == expected.not_estimated == {"B": (1,)}
     np.testing.assert_array_equal(longer.table("B"), whole.table("B"))
+
+
+def test_a_factor_that_is_no_distribution_is_left_as_it_is() -> None:
+    hidden, left, right = (fgrn.Variable(name, 2) for name in ("S", "A", "B"))
+    factor = Factor(hidden, "f", (1, 2), [[1.0, 0.5]], learn=False, sums_to_one=False)
+    leaves = [fgrn.SISO(left, fgrn.Variable("Y", 2)), fgrn.SISO(right, fgrn.Variable("Z", 2))]
+    net = fgrn.Network([factor, fgrn.Diverter([hidden], [left, right]), *leaves])
+    net.learn({"Y": [0, 1, 1]}, epochs=3, engine="reference")
+    layout = net._spec.layout
+    assert layout.table(net._parameters.values, layout.table_number("f")).tolist() == [[1.0, 0.5]]

@@ -174,13 +174,14 @@ def learn(
         pass
     finals = [start.final for start in starts] if rule.starts > 1 else []
     best = int(np.argmax(np.array(finals, dtype=np.float64))) if finals else 0
-    return outcome(starts, best, finals, spec.layout)
+    learnt, history = outcome(starts, best, finals, spec.layout)
+    return learnt.normalised(spec), history
 
 
 def outcome(starts: Sequence[Start], best: int, finals: Sequence[float | None], layout: Layout) -> Outcome:
     """Return the parameters and history of learning, given the best start and the final objectives of all."""
     kept = starts[best]
-    return kept.result.handed_over().normalised(layout), History(
+    return kept.result.handed_over(), History(
         np.array(kept.likelihoods), np.array(kept.objectives), kept.weight, kept.converged, best,
         np.array(finals, dtype=np.float64), named_lines(layout, kept.uncounted), validation=np.array(kept.validations),
         row_counts=np.zeros(0) if kept.row_counts is None else kept.row_counts,

@@ -177,13 +177,16 @@ class Parameters(ReadOnlyArrays):
         """The same with an array for values."""
         return replace(self, values=self.values.as_parameters()) if kept_by_engine(self.values) else self
 
-    def normalised(self, layout: Layout) -> Parameters:
-        """The same, if each line sums to one; else divided by their sums.
+    def normalised(self, spec: Specification) -> Parameters:
+        """The same, if each line that is learnt sums to one; else these are divided by their sums.
 
         Those of an engine of a lower precision, in a checkpoint, do so in that precision only.
         """
+        layout = spec.layout
+        if not layout.size:
+            return self
         tables = self.values[: layout.size]
-        sums = np.add.reduceat(tables, layout.lines) if layout.size else np.ones(0)
+        sums = np.where(spec.learnt[layout.lines], np.add.reduceat(tables, layout.lines), 1.0)
         if (np.abs(sums - 1) <= SUM_TOLERANCE).all():
             return self
         return replace(self, values=np.concatenate([tables / sums[layout.line_of], self.values[layout.size :]]))
