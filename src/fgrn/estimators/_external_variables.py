@@ -37,6 +37,7 @@ class ExternalVariables(ClassAnalysis):
         *,
         steps: int = 3,
         kind: str = "observed",
+        level: float = 0.95,
         weights: str = "frequency",
         clusters: Any = None,
         strata: Any = None,
@@ -55,7 +56,9 @@ class ExternalVariables(ClassAnalysis):
             X: the table it was fitted on; not needed right after `fit`.
             sample_weight: one weight per row of X.
             steps: 1, 2 or 3.
-            kind: of the standard errors: "observed" information or "robust" (sandwich).
+            kind: of the standard errors: "observed" information, or "robust" (sandwich), which are right also where
+                the classes do not explain all of what the items have in common.
+            level: of the confidence intervals.
             weights: "frequency" or "sampling", as in `standard_errors`.
             clusters: the cluster of each row: the errors are robust.
             strata: the stratum of each row.
@@ -72,10 +75,10 @@ class ExternalVariables(ClassAnalysis):
         if steps == 1:
             starts = self.n_init if n_init is None else n_init
             settings.whole("n_init", starts, 1, LearningError)
-            return one_step_regression(model, rows, covariates, how, starts, self._seed())
+            return one_step_regression(model, rows, covariates, how, starts, self._seed(), level)
         if steps == 2:
-            return two_step_regression(model, rows, covariates, how)
-        return three_step_regression(AssignedRows.of(model, rows), covariates, how)
+            return two_step_regression(model, rows, covariates, how, level)
+        return three_step_regression(AssignedRows.of(model, rows), covariates, how, level)
 
     def distal_outcome(
         self,
@@ -85,7 +88,8 @@ class ExternalVariables(ClassAnalysis):
         *,
         steps: int = 3,
         correction: str = "bch",
-        kind: str | None = None,
+        kind: str = "robust",
+        level: float = 0.95,
         weights: str = "frequency",
         clusters: Any = None,
         strata: Any = None,
@@ -96,7 +100,7 @@ class ExternalVariables(ClassAnalysis):
         Three steps use the class that each row is assigned to, corrected for wrong assignments. Two steps leave class
         sizes and item-response probabilities as they are, one step estimates them anew with the outcome as one more
         column; this model is not changed. But with "bch", which supposes nothing of it, a number is normally
-        distributed in each class. Standard errors contain the uncertainty of the classes.
+        distributed in each class. Standard errors are robust (sandwich) and contain the uncertainty of the classes.
 
         Args:
             outcome: a number or a word for each row of X; of 0 and 1 the mean is told. Rows where it is missing tell
@@ -105,8 +109,9 @@ class ExternalVariables(ClassAnalysis):
             sample_weight: one weight per row of X.
             steps: 1, 2 or 3.
             correction: of three steps: "bch" (Bolck, Croon and Hagenaars) or "ml" (maximum likelihood).
-            kind: of the standard errors: "observed" information, "robust" (sandwich), or "outer"; those of "bch" are
-                robust.
+            kind: of the standard errors: "robust" (sandwich), right also where the model of the outcome is not;
+                "observed" information, or "outer", which suppose that it is, and which "bch" does not have.
+            level: of the confidence intervals.
             weights: "frequency" or "sampling", as in `standard_errors`.
             clusters: the cluster of each row: the errors are robust.
             strata: the stratum of each row.
@@ -116,21 +121,20 @@ class ExternalVariables(ClassAnalysis):
         settings.choice("steps", steps, (1, 2, 3), LearningError)
         settings.choice("correction", correction, ("bch", "ml"), LearningError)
         by_means = steps == 3 and correction == "bch"
-        if by_means and kind is not None:
+        if by_means:
             settings.choice("kind", kind, ("robust",), LearningError)
         assigned = self._assigned(X, sample_weight) if steps == 3 else None
         options = self._options() | {"checkpoint": None, "watch": None}
         if assigned is not None:
-            plain = kind or ("robust" if by_means else "observed")
-            how = ErrorKind.of(len(assigned.weights), plain, weights, clusters, strata)
+            how = ErrorKind.of(len(assigned.weights), kind, weights, clusters, strata)
             if by_means:
-                return corrected_means(assigned, outcome, how)
-            return assigned_outcome(assigned, outcome, partial(fit_outcome, options), how)
+                return corrected_means(assigned, outcome, how, level)
+            return assigned_outcome(assigned, outcome, partial(fit_outcome, options), how, level)
         model, rows = self._analysed(X, sample_weight, merge=False)
-        how = ErrorKind.of(len(rows.codes), kind or "observed", weights, clusters, strata)
+        how = ErrorKind.of(len(rows.codes), kind, weights, clusters, strata)
         if steps == 2:
             first = Uncertainty.of(model, rows)
-            return later_outcome(model, rows, first, outcome, partial(fit_outcome, options), how)
+            return later_outcome(model, rows, first, outcome, partial(fit_outcome, options), how, level)
         self._refuse_constraints("one step")
         starts = self.n_init if n_init is None else n_init
         settings.whole("n_init", starts, 1, LearningError)
@@ -139,7 +143,7 @@ class ExternalVariables(ClassAnalysis):
             smoothing = {name: model.smoothing if name in model.names else 0.0 for name in start.names}
             return self._fit_from(start, table, smoothing, starts - 1)
 
-        return joint_outcome(model, rows, outcome, fit, how)
+        return joint_outcome(model, rows, outcome, fit, how, level)
 
     def _assigned(self, X: Any, sample_weight: Any) -> AssignedRows:
         """The likeliest class of each row, with how often it is the wrong one."""

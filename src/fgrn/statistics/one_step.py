@@ -16,11 +16,12 @@ import numpy as np
 from .alignment import nearest_order
 from .covariates import Covariates
 from .fisher_information import Inverse, information
+from .intervals import check_level
 from .latent_classes import ClassLogits, LatentClasses, Patterns
 from .latent_profiles import profile_errors_of
 from .membership import LatentClassRegression, check_separation, maximised, regression_of
 from .report import Convergence
-from .standard_errors import ErrorKind, check_level, errors_of, parameter_covariance
+from .standard_errors import ErrorKind, errors_of, parameter_covariance
 
 ROUNDS, SMALL_GAIN = 2000, 1e-8
 """Rounds end when the log-likelihood per row increases by less."""
@@ -90,7 +91,7 @@ def one_step_regression(
     members[given.kept] = best.model.posterior(some, best.logits.shares)[0]
     told = Convergence.of_finals(finals, converged=True)
     return LatentClassRegression(
-        **regression_of(given, best.logits, spread[:count, :count], 1, kind.name, value),
+        **regression_of(given, best.logits, spread[:count, :count], 1, kind.name, value, level),
         profiles=(errors_of if model.numbers is None else profile_errors_of)(
             sized, some, known, inverse, spread, kind.name, level
         ),
