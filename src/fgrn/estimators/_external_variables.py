@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import settings
@@ -19,11 +20,12 @@ from ..statistics.distal_outcomes import (
 from ..statistics.first_step import Uncertainty
 from ..statistics.latent_classes import LatentClasses, Patterns
 from ..statistics.membership import MembershipRegression, three_step_regression, two_step_regression
-from ..statistics.one_step import one_step_regression
+from ..statistics.one_step import RowSizes, one_step_regression
 from ..statistics.standard_errors import ErrorKind
 from ..statistics.three_step import AssignedRows
 from ._class_analysis import ClassAnalysis
 from ._outcomes import fit_outcome
+from ._regression import TOLERANCE, fit_with_sizes
 
 
 class ExternalVariables(ClassAnalysis):
@@ -70,12 +72,18 @@ class ExternalVariables(ClassAnalysis):
             raise LearningError("The model has one class, so that membership has nothing to be regressed on.")
         model, rows = self._analysed(X, sample_weight, merge=False)
         how = ErrorKind.of(len(rows.codes), kind, weights, clusters, strata)
-        if steps < 3:
-            self._refuse_constraints("one or two steps")
         if steps == 1:
             starts = self.n_init if n_init is None else n_init
             settings.whole("n_init", starts, 1, LearningError)
-            return one_step_regression(model, rows, covariates, how, starts, self._seed(), level)
+            free = self._parameter_count(self.network_) - (self.n_hidden_ - 1) * bool(self.learn_prior)
+            options = self._options("regression") | {"checkpoint": None, "tolerance": TOLERANCE, "accelerate": True}
+            options |= {"cycles": 1, "smoothing": model.smoothing}
+
+            def fit(sizes: RowSizes, some: Patterns) -> tuple[LatentClasses, np.ndarray]:
+                with options["watch"]:
+                    return fit_with_sizes(options, sizes, some, starts, self._hidden_of(model))
+
+            return one_step_regression(model, rows, covariates, fit, free, how, level)
         if steps == 2:
             return two_step_regression(model, rows, covariates, how, level)
         return three_step_regression(AssignedRows.of(model, rows), covariates, how, level)
