@@ -11,7 +11,8 @@ each other. Of three classes or more the logarithms l of what is told of a row, 
     l / T + l / T @ mixing + offsets
 
 (matrix scaling, Guo et al., 2017), with the least log-loss plus MIXING_PENALTY / 2 times the sum of the squares of
-mixing and offsets (in the spirit of Kull et al., 2019): without rows there is the temperature alone.
+mixing and offsets (in the spirit of Kull et al., 2019): without rows there is the temperature alone. Where the
+logarithms of a class are large, the squares of its row of the matrix count as many times as theirs are in the mean.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ CLOSE_TO_ONE = 0.02
 MOST_STEPS = 30
 """Of Newton's method, or of halving where that leads too far; a handful is usual."""
 
-MIXING_PENALTY = 10.0
+MIXING_PENALTY = 3.0
 """The precision of the prior of each number in the matrix and the offsets, whose mean is 0."""
 
 MIXING_ITERATIONS, MIXING_TOLERANCE = 100, 1e-7
@@ -152,6 +153,8 @@ class Predictions:
         true[np.arange(rows), self.classes] = 1.0 - wrong
         true[np.arange(rows), others.argmax(axis=1)] += wrong
         total = self.weights.sum()
+        sizes = np.maximum(1.0, self.weights @ apart**2 / total)
+        precision = MIXING_PENALTY * np.concatenate([np.repeat(sizes, classes), np.ones(classes)])
 
         def loss(z: np.ndarray) -> tuple[float, np.ndarray]:
             mixing, offsets = z[:-classes].reshape(classes, classes), z[-classes:]
@@ -159,12 +162,12 @@ class Predictions:
             logs -= logs.max(axis=1, keepdims=True)
             logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
             excess = self.weights[:, None] * (np.exp(logs) - true)
-            slope = np.concatenate([(apart.T @ excess).ravel(), excess.sum(axis=0)]) + MIXING_PENALTY * z
-            cost = 0.5 * MIXING_PENALTY * z @ z - self.weights @ (true * logs).sum(axis=1)
+            slope = np.concatenate([(apart.T @ excess).ravel(), excess.sum(axis=0)]) + precision * z
+            cost = 0.5 * precision @ z**2 - self.weights @ (true * logs).sum(axis=1)
             return float(cost / total), slope / total
 
         z = minimised(loss, np.zeros(classes**2 + classes), MIXING_ITERATIONS, MIXING_TOLERANCE)
-        penalty = float(0.5 * MIXING_PENALTY * z @ z / total)
+        penalty = float(0.5 * precision @ z**2 / total)
         return Calibration(1.0, z[:-classes].reshape(classes, classes), z[-classes:], penalty)
 
     def _tempered(self, power: float) -> tuple[np.ndarray, np.ndarray]:
