@@ -100,7 +100,7 @@ TABLES: dict[str, Callable[[], tuple[pd.DataFrame, pd.Series]]] = {
 }
 
 APART = ("child", "insurance", "nltcs", "plants")
-"""Tables on which nothing was tried out: the settings are those found on the others (see the page for two of them)."""
+"""Tables on which nothing was tried out: the settings are those found on the others (but see the page)."""
 
 OURS, BAYES, REGRESSION, TREES = (
     "LatentClassifier", "fgrn naive Bayes", "LogisticRegression", ("RandomForest", "HistGradientBoosting"),

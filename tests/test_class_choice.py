@@ -23,7 +23,7 @@ from fgrn.cli.fitting import _selection_lines, fit
 from fgrn.cli.wording import spoken
 from fgrn.core.exceptions import FgrnWarning
 from fgrn.graph.class_family import ClassFamily
-from fgrn.learning.calibration import HOTTEST, Predictions
+from fgrn.learning.calibration import HOTTEST, Calibration, Predictions
 from fgrn.learning.choice_budget import Budget
 from fgrn.learning.classifier_choice import _Judged, mean_and_error
 from fgrn.learning.conditional import Conditional, Penalty
@@ -368,11 +368,59 @@ def test_a_temperature_is_a_power_of_what_is_told_of_the_class(structure: str, t
     net = LatentClassifier(1, structure=structure, refine=False, **{**QUICK, "engine": "reference"}).fit(X, y).network_
     kind = HiddenTreeFamily if structure == "tree" else ClassFamily
     family = kind(structure, FAMILY.build, "kind", "S", 0.5, "reference")
-    tempered = family.tempered(net, temperature)
+    tempered = family.calibrated(net, Calibration(temperature))
     powers = net.posterior(X, "kind") ** (1 / temperature)
     assert tempered.posterior(X, "kind") == pytest.approx(powers / powers.sum(axis=1, keepdims=True), abs=1e-12)
     lines = tempered._spec.layout.lines
     assert np.add.reduceat(tempered._parameters.values, lines) == pytest.approx(np.ones(len(lines)))
+
+
+@pytest.mark.parametrize("structure", ["per_class", "tan", "tree"])
+def test_a_matrix_changes_what_is_told_of_the_class(structure: str) -> None:
+    """With one state a class, and no value missing; the judge changes the logarithms of the probabilities."""
+    states, data = three_classes(150)
+    observed = {name: list(range(count)) for name, count in states.items()}
+    build = {
+        "per_class": lambda: fgrn.class_mixture(states, "y", 1),
+        "tan": lambda: class_tree_mixture(observed, "y", 1, encoded(data)),
+        "tree": lambda: class_hidden_tree(observed, "y", 1, encoded(data)),
+    }
+    net = build[structure]()
+    net.learn(data, epochs=5, smoothing=0.5, engine="reference")
+    kind = HiddenTreeFamily if structure == "tree" else ClassFamily
+    mixing, offsets = np.array([[0.2, -0.1, 0.0], [0.3, -0.4, 0.1], [0.0, 0.2, 0.5]]), np.array([0.5, 0.0, -0.2])
+    found = kind(structure, FAMILY.build, "y", "S", 0.5, "reference").calibrated(
+        net, Calibration(1.25, mixing, offsets)
+    )
+    rows = {name: column for name, column in data.items() if name != "y"}
+    logs = np.log(net.posterior(rows, "y"))
+    logs = (logs - logs.mean(axis=1, keepdims=True)) / 1.25
+    told = np.exp(logs + logs @ mixing + offsets)
+    assert found.posterior(rows, "y") == pytest.approx(told / told.sum(axis=1, keepdims=True), abs=1e-12)
+    lines = found._spec.layout.lines
+    assert np.add.reduceat(found._parameters.values, lines) == pytest.approx(np.ones(len(lines)))
+
+
+def test_the_matrix_is_that_of_the_least_penalised_log_loss() -> None:
+    """One class is told too unsurely, two are told apart too surely; few rows leave the temperature as it is."""
+    rng = np.random.default_rng(0)
+    logs = rng.normal(size=(4_000, 3)) * [2.0, 1.0, 1.0]
+    logs -= logs.mean(axis=1, keepdims=True)
+    true = logs @ np.array([[1.6, -0.3, -0.3], [-0.3, 0.7, 0.1], [-0.3, 0.1, 0.7]])
+    chances = np.exp(true) / np.exp(true).sum(axis=1, keepdims=True)
+    classes = (rng.random((4_000, 1)) > chances.cumsum(axis=1)).sum(axis=1).clip(max=2)
+    told = Predictions.of(np.exp(logs) / np.exp(logs).sum(axis=1, keepdims=True), classes, np.ones(4_000))
+    found = told.mixed()
+    assert found is not None
+    moved = logs + found.moved(logs.T).T + found.offsets
+    after = Predictions.of(np.exp(moved) / np.exp(moved).sum(axis=1, keepdims=True), classes, np.ones(4_000))
+    right = -np.log(chances[np.arange(4_000), classes]).mean()
+    assert after.losses().mean() == pytest.approx(right, abs=0.002)
+    assert told.losses(told.temperature).mean() > right + 0.03
+    few = replace(told, weights=np.full(4_000, 1e-4)).mixed()
+    assert few is not None
+    assert np.abs(few.mixing).max() < 0.05
+    assert replace(told, logs=told.logs[:, :2], classes=classes.clip(max=1)).mixed() is None
 
 
 @pytest.mark.parametrize("sureness", [0.3, 1.0, 2.5])
@@ -418,6 +466,7 @@ def test_every_candidate_is_judged_at_its_own_temperature() -> None:
 def test_a_candidate_has_to_be_better_by_a_share_of_the_log_loss() -> None:
     tried = tuple(ClassCandidate("tan", 1, 2, "", 0.0, loss, 0.1, 9) for loss in (0.5, 0.499, 0.496, 0.49, 0.4895))
     assert ClassSelection(tried).best is tried[3]
+    assert f"{tried[3].log_loss:.4f}  0.1000  <- best" in str(ClassSelection(tried))  # of those of its size
 
 
 def few_rows_and_many_cells() -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -439,7 +488,7 @@ def test_a_temperature_of_wide_trees_leaves_numbers_behind() -> None:
         table = net._spec.layout.table(values, net._spec.layout.table_number(name))
         table[...] = [np.full(500, 1 / 500), np.eye(500)[0]]
     family = HiddenTreeFamily("tree", FAMILY.build, "y", "S", 0.5, "reference")
-    tempered = family.tempered(family.with_tables(net, values), 1e9)._parameters.values
+    tempered = family.calibrated(family.with_tables(net, values), Calibration(1e9))._parameters.values
     lines = net._spec.layout.lines
     assert np.add.reduceat(tempered, lines) == pytest.approx(np.ones(len(lines)))
 
@@ -447,7 +496,7 @@ def test_a_temperature_of_wide_trees_leaves_numbers_behind() -> None:
 def test_a_temperature_of_wide_stars_leaves_numbers_behind() -> None:
     """The prior takes a factor of up to four for each column: its product would overflow."""
     net = fgrn.class_mixture({f"Y{i}": 16 for i in range(600)} | {"y": 2}, "y", 2)
-    tempered = FAMILY.tempered(net, 1e9)
+    tempered = FAMILY.calibrated(net, Calibration(1e9))
     lines = tempered._spec.layout.lines
     assert np.add.reduceat(tempered._parameters.values, lines) == pytest.approx(np.ones(len(lines)))
 
@@ -789,11 +838,11 @@ def test_what_the_choice_left_out_is_told_and_kept_in_files(tmp_path: Path) -> N
     X, y = exclusive(200)
     model = LatentClassifier(structure="per_class", random_state=0, engine="cpu", max_hidden=2).fit(X, y)
     assert not model.selection_.unfinished
-    model.selection_ = replace(model.selection_, dropped=3, unfinished=("per_class",), temperature=1.1)
+    model.selection_ = replace(model.selection_, dropped=3, unfinished=("per_class",), temperature=1.1, mixed=True)
     model.save(tmp_path / "m.fgrn")
     assert fgrn.load(tmp_path / "m.fgrn").selection_ == model.selection_
     assert "3 more were dropped" in str(model.selection_)
-    assert "temperature of 1.10" in str(model.selection_)
+    assert "calibrated by a temperature of 1.10 and a matrix" in str(model.selection_)
 
 
 def test_what_was_tried_is_shown_as_text_page_and_frame(refined: LatentClassifier) -> None:

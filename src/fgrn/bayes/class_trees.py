@@ -18,6 +18,7 @@ from ..graph.blocks import SISO
 from ..graph.class_family import CALL, CELL, ClassFamily
 from ..graph.network import Network
 from ..graph.structures import states_of_classes
+from ..learning.calibration import Calibration
 from ..tables.encoded import Evidence
 from .bayesian import BayesianNetwork
 from .hidden_trees import LINK_ROWS, TreeRows, initial_tables, joined_as_tree, network_of_tree, pairs_in_bins
@@ -125,23 +126,22 @@ class HiddenTreeFamily(ClassFamily):
         visited = columns * (COLUMN_WORK + STATE_WORK * states + CELL_WORK * states**2)
         return states, model.free_parameters, CALL + rows.rows * visited + CELL * model._plan().layout.size
 
-    def tempered(self, model: Network, temperature: float) -> Network:
-        """See `Family`. The sums of powers of the tables below are taken up the tree, one hidden variable at a time.
+    def calibrated(self, model: Network, calibration: Calibration) -> Network:
+        """See `Family`. The sums of the tables below are taken up the tree, one hidden variable at a time.
 
         They are kept as logarithms: those of two classes may differ by more than a number can be large.
         """
         layout, values = model._spec.layout, model._parameters.values.copy()
-        with np.errstate(divide="ignore"):
-            powers = np.log(values) / temperature
+        logs = self._changed_logarithms(model, calibration)
         sums = {name: np.zeros(model.variable(name).cardinality) for name in (self.hidden, *_below_root(model))}
         copies = copied_variables(model)
         for block in _upwards(model, self.hidden):
             number, name = layout.table_number(block.output.name), copies.get(block.input.name, block.input.name)
-            table, total = _normalised(layout.table(powers, number) + sums.get(block.output.name, 0.0))
+            table, total = _normalised(layout.table(logs, number) + sums.get(block.output.name, 0.0))
             layout.table(values, number)[...] = table
             sums[name] += total
         number = layout.prior_number(self.hidden)
-        layout.prior(values, number)[...], _ = _normalised(layout.prior(powers, number) + sums[self.hidden])
+        layout.prior(values, number)[...], _ = _normalised(layout.prior(logs, number) + sums[self.hidden])
         return self.with_tables(model, values)
 
 

@@ -231,8 +231,8 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         self.n_hidden_ = self.network_.variable(self._hidden_name()).cardinality
         self.history_ = self._teach(self.network_, table)
         stopped = search.budget.stopped
-        if (penalties or search.temperature != 1.0) and not stopped():
-            self.decision_network_ = refined(family, self.network_, here, penalties, search.temperature, stopped)
+        if (penalties or not search.calibration.changes_nothing) and not stopped():
+            self.decision_network_ = refined(family, self.network_, here, penalties, search.calibration, stopped)
 
     def _search(self, table: Evidence) -> ClassSearch:
         """Return the search over candidates on a table, before its first trial."""

@@ -72,6 +72,7 @@ def estimator_record(estimator: LatentEstimator) -> dict[str, Any]:
             record["selection"]["dropped"] = estimator.selection_.dropped
             record["selection"]["unfinished"] = list(estimator.selection_.unfinished)
             record["selection"]["temperature"] = estimator.selection_.temperature
+            record["selection"]["mixed"] = estimator.selection_.mixed
     report = estimator._report_to_save() if hasattr(estimator, "_report_to_save") else None
     if report is not None:
         record["report"] = report_record(report)
@@ -235,13 +236,15 @@ def _restore_class_selection(record: dict[str, Any]) -> ClassSelection:
         candidates.append(ClassCandidate(**parts))
     if not candidates:
         raise Refused("its selection is of no candidates.")
-    record = {"dropped": 0, "unfinished": [], "temperature": 1.0, **record}
+    record = {"dropped": 0, "unfinished": [], "temperature": 1.0, "mixed": False, **record}
     dropped = value_of(int, record, "dropped", "its selection")
     unfinished = value_of(list, record, "unfinished", "its selection")
-    temperature = _float(record["temperature"])
+    temperature, mixed = _float(record["temperature"]), value_of(bool, record, "mixed", "its selection")
     if dropped < 0 or not all(isinstance(one, str) for one in unfinished) or not temperature > 0:
         raise Refused("what was tried of its selection is not told in numbers and names.")
-    return ClassSelection(tuple(candidates), dropped=dropped, unfinished=tuple(unfinished), temperature=temperature)
+    return ClassSelection(
+        tuple(candidates), dropped=dropped, unfinished=tuple(unfinished), temperature=temperature, mixed=mixed
+    )
 
 
 def _weight_by_bic(one: dict[str, Any]) -> float:

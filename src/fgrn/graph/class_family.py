@@ -11,7 +11,8 @@ import numpy as np
 from ..engines import get
 from ..flow.counts import LocalEStep
 from ..flow.esteps import EStep
-from ..learning.conditional import Conditional
+from ..learning.calibration import Calibration
+from ..learning.conditional import FAINTEST, Conditional, tables_of_states
 from ..learning.execution import engine_for
 from ..tables.encoded import Evidence
 from ..tables.frames import UNKNOWN
@@ -112,25 +113,56 @@ class ClassFamily:
             rows, keep=[self.target], parts=["marginal"], engine=self.engine, impossible="mark"
         ).marginal(self.target)
 
-    def tempered(self, model: Network, temperature: float) -> Network:
-        """See `Family`. Its tables are the conditional distributions of what P ** (1 / temperature) adds up to.
+    def calibrated(self, model: Network, calibration: Calibration) -> Network:
+        """See `Family`. The tables are the conditional distributions of what the changed cells add up to.
 
-        Of a tree they come from the expected counts of a row of which nothing is known. In a star each table is raised
-        to the power row by row, and the prior takes the sums of the rows, of all tables, with it.
+        Of a tree they come from the expected counts of a row of which nothing is known. In a star each row of a table
+        is divided by its sum, and the prior takes the sums, of all tables, with it.
         """
-        spec, values = model._spec, model._parameters.values ** (1 / temperature)
-        layout = spec.layout
+        layout, logs = model._spec.layout, self._changed_logarithms(model, calibration)
         if model._plan().is_factor.any():
             plan = model._plan()
             nothing = model._encode(plan, None)
             programs = model._programs_for(plan, (), nothing)
-            values = LocalEStep(get("reference"), plan, programs, nothing, expect=True).count(values).values
+            values = LocalEStep(get("reference"), plan, programs, nothing, expect=True).count(np.exp(logs)).values
         else:
-            prior = layout.prior(values, layout.prior_number(self.hidden))
+            prior = layout.prior(logs, layout.prior_number(self.hidden))
+            values = np.exp(logs)
             with np.errstate(divide="ignore"):  # in logarithms: the product over hundreds of columns may overflow
-                logs = np.log(prior)
                 for number in range(len(layout.table_names)):
-                    logs += np.log(layout.table(values, number).sum(axis=1))
-            prior[...] = np.exp(logs - logs.max())
+                    prior += np.log(layout.table(values, number).sum(axis=1))
+            layout.prior(values, layout.prior_number(self.hidden))[...] = np.exp(prior - prior.max())
         total = np.add.reduceat(values, layout.lines)[layout.line_of]
         return self.with_tables(model, np.where(total > 0, values / np.where(total > 0, total, 1.0), 0.0))
+
+    def _changed_logarithms(self, model: Network, calibration: Calibration) -> np.ndarray:
+        """The logarithms of all cells, divided by the temperature, with what mixing adds to those of each class.
+
+        With one state for each class that is exactly the change of what is told of the classes. Several of them are
+        moved alike: by what the table of their class, the mean of theirs, is moved.
+        """
+        layout, values = model._spec.layout, model._parameters.values
+        with np.errstate(divide="ignore"):
+            logs: np.ndarray = np.log(values) / calibration.temperature
+        if calibration.mixing is None:
+            return logs
+        of_class = model.table(self.target)  # (states, classes): 1 where a state is one of a class
+        cells = self._hidden_cells(model, values)
+        sizes = cells @ of_class
+        shares = of_class * cells[:, None] / np.maximum(sizes, FAINTEST)
+        offsets = calibration.moved(np.log(np.maximum(sizes, FAINTEST))) + calibration.offsets
+        self._hidden_cells(model, logs)[...] += of_class @ offsets
+        for number in tables_of_states(model._spec, len(of_class)):
+            table = layout.table(values, number)
+            means = shares.T @ table.reshape(len(of_class), -1)
+            moved = calibration.moved(np.log(np.maximum(means, FAINTEST)))
+            layout.table(logs, number)[...] += (of_class @ moved).reshape(table.shape)
+        return logs
+
+    def _hidden_cells(self, model: Network, values: np.ndarray) -> np.ndarray:
+        """The cells of the prior of the hidden variable, which is a table of one row in a junction tree."""
+        layout = model._spec.layout
+        if self.hidden in layout.prior_names:
+            return layout.prior(values, layout.prior_number(self.hidden))
+        cells: np.ndarray = layout.table(values, layout.table_number(self.hidden))[0]
+        return cells

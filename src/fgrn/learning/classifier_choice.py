@@ -9,7 +9,7 @@ as that pays. Every candidate is judged at its best temperature (see `learning.c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from ..core.progress import ReadingProgress
 from ..tables.encoded import Evidence
-from .calibration import Predictions
+from .calibration import Calibration, Predictions
 from .choice_budget import Budget
 from .conditional import Conditional, Penalty
 from .criteria import EQUAL, ClassCandidate, ClassSelection
@@ -95,8 +95,11 @@ class Family(Protocol):
     def chances(self, model: Any, rows: Evidence) -> np.ndarray:
         """(rows, classes): the distribution of the class in each row, given its other columns."""
 
-    def tempered(self, model: Any, temperature: float) -> Any:
-        """A copy of a model whose joint distribution is raised to the power 1 / temperature, and sums to one again."""
+    def calibrated(self, model: Any, calibration: Calibration) -> Any:
+        """A copy of a model whose tables tell the classes so, and sum to one again.
+
+        With a temperature alone its joint distribution is raised to the power 1 / temperature.
+        """
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,7 @@ class ClassSearch:
     strengths  of the penalty that may be tried, the strongest first
     tried      the candidates so far
     unfinished the structures of which the budget did not allow to try all that might be better
-    temperature  of the best candidate, see `calibrate`
+    calibration  of the best candidate, see `calibrate`
     """
 
     rows: PartedRows
@@ -157,7 +160,7 @@ class ClassSearch:
     strengths: Sequence[float] = STRENGTHS
     tried: list[ClassCandidate] = field(default_factory=list)
     unfinished: set[str] = field(default_factory=set)
-    temperature: float = 1.0
+    calibration: Calibration = field(default_factory=Calibration)
     _of_best: list[tuple[_Trial, Any]] = field(default_factory=list)
     _losses: list[np.ndarray] = field(default_factory=list)
     _begun: list[Refinement] = field(default_factory=list)
@@ -168,7 +171,10 @@ class ClassSearch:
         """What was tried, and what was chosen."""
         unfinished = tuple(one.structure for one in self.families if one.structure in self.unfinished)
         dropped = len(self._begun) - len(self.tried)
-        return ClassSelection(tuple(self.tried), dropped=dropped, unfinished=unfinished, temperature=self.temperature)
+        temperature, mixed = self.calibration.temperature, self.calibration.mixing is not None
+        return ClassSelection(
+            tuple(self.tried), dropped=dropped, unfinished=unfinished, temperature=temperature, mixed=mixed
+        )
 
     @property
     def best(self) -> ClassCandidate:
@@ -224,32 +230,50 @@ class ClassSearch:
                     break
 
     def calibrate(self) -> None:
-        """Find the temperature at which the network of the best candidate is to be asked for the class.
+        """Find the temperature and the matrix by which the network of the best candidate is calibrated for the class.
 
         Every candidate is judged at its best temperature. Of a network in which classes have several hidden states it
         is the joint distribution that is raised to a power, which is not quite the same: from there, or from 1 if that
-        is better, the temperature is raised or lowered by a factor as long as that helps.
+        is better, the temperature is raised or lowered by a factor as long as that helps. A matrix is used where the
+        networks that it was made for gain more by it than it costs; with several states it is not quite the same, too.
         """
         family, best = self.best_family, self.best
-        self.temperature = best.temperature
-        if not family.temper or best.n_hidden == self._of_best[0][0].classes:
+        self.calibration = Calibration(best.temperature)
+        if not family.temper:
             return
+        if best.n_hidden != self._of_best[0][0].classes:
+            self.calibration = Calibration(self._best_temperature())
+        found = self._predicted(self.calibration)
+        mixed = found.mixed()
+        if mixed is None or self.budget.stopped():
+            return
+        mixed = replace(mixed, temperature=self.calibration.temperature)
+        if _mean_loss(self._predicted(mixed)) + mixed.penalty < _mean_loss(found):
+            self.calibration = mixed
+
+    def _predicted(self, calibration: Calibration) -> Predictions:
+        """Predictions of the best candidate, calibrated, for the rows that were kept back."""
+        family = self.best_family
+        return Predictions.of_all(
+            trial.predicted(family.calibrated(model, calibration)) for trial, model in self._of_best
+        )
+
+    def _best_temperature(self) -> float:
+        """Of the best candidate, if classes have several hidden states."""
 
         def loss(temperature: float) -> float:
-            found = Predictions.of_all(
-                trial.predicted(family.tempered(model, temperature)) for trial, model in self._of_best
-            )
-            return float(np.average(found.losses(), weights=found.weights))
+            return _mean_loss(self._predicted(Calibration(temperature)))
 
-        start = min((best.temperature, 1.0), key=loss)
-        self.temperature, least = start, loss(start)
+        start = min((self.best.temperature, 1.0), key=loss)
+        found, least = start, loss(start)
         for factor in (TEMPERATURE_STEP, 1 / TEMPERATURE_STEP):
             for step in range(1, MOST_STEPS + 1):
                 if self.budget.stopped() or (now := loss(start * factor**step)) >= least:
                     break
-                self.temperature, least = start * factor**step, now
-            if self.temperature != start:
+                found, least = start * factor**step, now
+            if found != start:
                 break
+        return found
 
     def _least(self, family: Family) -> float:
         """The least log-loss of a structure so far; of refined tables, if they may be.
@@ -363,6 +387,11 @@ class ClassSearch:
         return self._losses[min(some, key=lambda place: self.tried[place].log_loss)] if some else None
 
 
+def _mean_loss(found: Predictions) -> float:
+    """The mean log-loss of predictions."""
+    return float(np.average(found.losses(), weights=found.weights))
+
+
 def mean_and_error(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
     """The weighted mean of the values of rows, and its standard error; a row has the weight 1, or so many copies."""
     mean = float(np.average(values, weights=weights))
@@ -423,10 +452,10 @@ def refined(
     model: Any,
     table: Evidence,
     penalties: Sequence[Penalty],
-    temperature: float,
+    calibration: Calibration,
     stopped: Callable[[], bool],
 ) -> Any:
-    """Return a model with tables refined for the class, from all rows, or as many as are needed, and its temperature.
+    """Return a model with tables refined for the class, from all rows, or as many as are needed, and calibrated.
 
     It is refined as the candidate was, by one penalty after the other with as many iterations: more of them would fit
     the rows more closely than what was judged.
@@ -437,4 +466,4 @@ def refined(
         for penalty in penalties:
             z = task.maximised(penalty, ITERATIONS, TOLERANCE, z, stopped)
         model = model if z is None else family.with_tables(model, task.values(z))
-    return model if temperature == 1.0 else family.tempered(model, temperature)
+    return model if calibration.changes_nothing else family.calibrated(model, calibration)

@@ -54,6 +54,12 @@ class Penalty:
         settings.choice("towards", self.towards, TOWARDS, LearningError)
 
 
+def tables_of_states(spec: Specification, states: int) -> list[int]:
+    """The tables, by number, with a row for each state of the hidden variable, or several of them."""
+    both = enumerate(zip(spec.layout.table_shapes, spec.supports, strict=True))
+    return [number for number, (shape, support) in both if support is None and not shape[0] % states]
+
+
 class Conditional:
     """The conditional likelihood of a target in some rows, to be maximised over the tables of a model.
 
@@ -124,13 +130,6 @@ class Conditional:
         return minimised(loss, start if begin is None else begin, iterations, tolerance, stopped)
 
     @cached_property
-    def _told(self) -> list[int]:
-        """The tables, by number, with a row for each state of the hidden variable, or several of them."""
-        shapes, supports = self._spec.layout.table_shapes, self._spec.supports
-        both = enumerate(zip(shapes, supports, strict=True))
-        return [number for number, (shape, support) in both if support is None and not shape[0] % self._states]
-
-    @cached_property
     def _drawn(self) -> np.ndarray:
         """Which cells are drawn to a reference: all but priors and what is not learnt."""
         layout = self._spec.layout
@@ -143,7 +142,7 @@ class Conditional:
         """Tables in which no row depends on the state of the hidden variable; those between hidden variables stay."""
         layout, centre = self._spec.layout, self._values.copy()
         counts = self._known.count(self._values).values
-        for number in self._told:
+        for number in tables_of_states(self._spec, self._states):
             table = layout.table(self._values, number)
             parted = table.reshape(self._states, -1, table.shape[1])
             weight = layout.table(counts, number).sum(axis=1).reshape(self._states, -1, 1) + FAINTEST

@@ -222,6 +222,8 @@ class ClassSelection:
     """The structures of which the budget (`max_seconds`) did not allow to try all that might have been better."""
     temperature: float = 1.0
     """By which the best candidate is calibrated: its joint distribution is raised to the power 1 / temperature."""
+    mixed: bool = False
+    """Whether it is also calibrated by a matrix: what is told of a class depends on what was told of the others."""
 
     @property
     def best(self) -> ClassCandidate:
@@ -245,7 +247,8 @@ class ClassSelection:
         for one in self.candidates:
             key = one.structure, one.size
             found[key] = min(found.get(key, one), one, key=lambda one: one.log_loss)
-        return list(found.values())
+        best = self.best  # may be a little worse than another one of its size, which was tried later
+        return list((found | {(best.structure, best.size): best}).values())
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         heads = ["structure", "states", "refined towards", "strength", "parameters", "log-loss", "+/-", ""]
@@ -264,7 +267,8 @@ class ClassSelection:
         count, shown = len(self.candidates), len(self._shown())
         some = f"; the best of each structure and size, of {count} that were tried" if count > shown else ""
         some += f"; {self.dropped} more were dropped, clearly behind in the first rows" if self.dropped else ""
-        some += f"; the best was calibrated by a temperature of {self.temperature:.2f}" if self.temperature != 1 else ""
+        means = [f"a temperature of {self.temperature:.2f}"] * (self.temperature != 1) + ["a matrix"] * self.mixed
+        some += f"; the best was calibrated by {' and '.join(means)}" if means else ""
         if self.unfinished:
             some += f"; the budget ended before all of {' and '.join(self.unfinished)} was tried: a larger max_seconds"
             some += " allows more"
