@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from datetime import date
 from itertools import combinations, product
 from math import lgamma, log
 from pathlib import Path
@@ -554,6 +555,13 @@ def test_tables_that_cannot_be() -> None:
     wide = {f"c{number}": [0, 1, 1] for number in range(21)}
     with pytest.raises(LearningError, match="method='tabu'"):
         fgrn.search(wide, method="exact")
+
+
+def test_dates_are_named_with_what_to_do() -> None:
+    table = {"day": [date(2020, 1, 1 + row % 3) for row in range(12)], "b": [0, 1] * 6}
+    for work in (fgrn.search, fgrn.Schema.infer):
+        with pytest.raises(fgrn.SchemaError, match=r"Column 'day'.* a date\..*the month or the day of the week"):
+            work(table)
 
 
 def test_tables_may_be_learnt_without_smoothing() -> None:
