@@ -231,7 +231,7 @@ def test_a_network_that_is_too_wide_names_the_way_out(tmp_path: Path, capsys: An
         (["--most-probable", "--method", "loopy"], 2, ["--method exact"]),
         (["--json", "-o", "x.csv"], 2, ["leave out"]),
         (["--evidence", "none.csv"], 1, ["no file 'none.csv'"]),
-        (["--evidence", "OTHER"], 1, ["column 'smok'", "'smoke'", "--drop"]),
+        (["--evidence", "OTHER"], 1, ["column 'smok'", "'smoke'", "--no-header"]),
         (["--evidence", "WRONG"], 1, ["Row 1, 'smoke'", "'perhaps'"]),
         (["--evidence", "RIGHT", "--given", "smoke=yes"], 2, ["--evidence and in --given"]),
         (["-o", "x.doc"], 2, [".doc"]),
@@ -589,3 +589,50 @@ def test_numbers_are_put_in_their_bins(tmp_path: Path, capsys: Any) -> None:
     assert told["posterior"]["age"]["28.5 to 40.5"] == 1
     rows = asked(capsys, tmp_path / "ages.fgrn", "--evidence", str(tmp_path / "rows.csv"), "--target", "age")
     assert "None" not in str(rows)
+
+
+def test_a_dynamic_network_is_converted_as_two_slices(tmp_path: Path, capsys: Any) -> None:
+    model = fgrn.DynamicBayesianNetwork(
+        {"w": ["dry", "wet"], "u": ["no", "yes"]},
+        {"u": ["w"]},
+        {"w": ["w"]},
+        {"w": [[0.8, 0.2], [0.3, 0.7]], "u": [[0.9, 0.1], [0.2, 0.8]]},
+        {"w": [[0.5, 0.5]]},
+    )
+    path, target = tmp_path / "d.fgrn", tmp_path / "d.bif"
+    model.save(path)
+    said(capsys, "convert", path, target)
+    again = fgrn.DynamicBayesianNetwork.of_two_slices(fgrn.read(target))
+    rows = {"u": ["yes", "no", "yes"]}
+    np.testing.assert_allclose(again.smooth(rows).marginal("w"), model.smooth(rows).marginal("w"), rtol=1e-12)
+    log = tmp_path / "log.csv"
+    log.write_text("u,note\nyes,1\nno,2\n")
+    for network in (path, target):
+        for command in ("track", "forecast"):
+            assert main([command, str(network), str(log)]) == 0
+            assert "'note' is no variable of the network: left out." in capsys.readouterr().err
+
+
+def test_columns_that_are_no_variables_are_left_out_and_named(network: Path, tmp_path: Path, capsys: Any) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("smoke,id,xrayy\nyes,1,no\n")
+    assert main(["query", str(network), "--evidence", str(rows), "--target", "lung", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert "'id', 'xrayy' are no variables of the network: left out. Did you mean 'xray'?" in err
+    assert (
+        json.loads(out)[0]["posterior"]
+        == asked(capsys, network, "--given", "smoke=yes", "--target", "lung")["posterior"]
+    )
+    rows.write_text("id,age\n1,2\n")
+    assert "no column is a variable" in said(capsys, "query", network, "--evidence", rows, status=1)
+
+
+def test_the_model_of_a_table_is_described(tmp_path: Path, capsys: Any) -> None:
+    path = tmp_path / "m.fgrn"
+    table = {"a": ["x", "y"] * 10, "b": ["u", "v"] * 10}
+    fgrn.LatentClassModel(n_hidden=2, n_init=1, n_epochs=3, tol=0).fit(table).save(path)
+    text = said(capsys, "inspect", path)
+    assert "LatentClassModel, learnt from a table: 2 columns, 2 hidden states" in text
+    assert "fgrn predict" in text
+    told = json.loads(said(capsys, "inspect", path, "--json"))
+    assert [one["levels"] for one in told["columns"]] == [["x", "y"], ["u", "v"]]

@@ -400,7 +400,7 @@ def test_commands_follow_and_forecast(tmp_path: Path, capsys: pytest.CaptureFixt
     answer("track", str(model), "--learn", str(learnt), "--epochs", "3")
     assert fgrn.load(learnt).log_likelihood(seen).sum() > net.log_likelihood(seen).sum()
     for words, status, told in [
-        (["track", str(model), str(rows)], 1, "--drop machine"),
+        (["track", str(model), str(rows)], 0, "'hour' are no variables of the network: left out. --sequence"),
         (["track", str(model), str(rows), "--sequence", "machine", "--time", "machine"], 1, "at once"),
         (["track", str(tmp_path / "log.csv"), str(rows)], 1, "no dynamic network"),
         (["predict", str(model), str(rows)], 1, "fgrn track"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from datetime import date
 from itertools import combinations, product
 from math import lgamma, log
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from random_models import bayesian_network
 
 import fgrn
@@ -162,11 +165,17 @@ def test_a_score_needs_all_columns_and_no_missing_values() -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_the_exact_search_finds_the_best_of_all_structures(score: str, seed: int) -> None:
     table = rows_of(seed, 120)
-    every = [BayesianNetwork(fgrn.states(table), parents).score(table, score) for parents in structures(list(table))]
+    states, every = fgrn.states(table), list(structures(list(table)))
+    alone = BayesianNetwork(states).score(table, score)
+    gain = {
+        (name, some): BayesianNetwork(states, {name: some}).score(table, score) - alone
+        for name, some in {pair for parents in every for pair in parents.items()}
+    }
+    best = alone + max(sum(gain[pair] for pair in parents.items()) for parents in every)
     found = fgrn.search(table, score, "exact")
     assert found.search_record is not None
-    assert found.search_record.score == pytest.approx(max(every), rel=1e-12)
-    assert found.score(table, score) == pytest.approx(max(every), rel=1e-12)
+    assert found.search_record.score == pytest.approx(best, rel=1e-12)
+    assert found.score(table, score) == pytest.approx(best, rel=1e-12)
 
 
 RULES: dict[str, Any] = {
@@ -199,7 +208,7 @@ def test_rules_are_kept(method: str) -> None:
     assert fgrn.search(table, roots=["c2", "c1"]).parents("c2") == ()
 
 
-@pytest.mark.parametrize("method", ["hill_climbing", "tabu"])
+@pytest.mark.parametrize("method", ["hill_climbing", "tabu", "order"])
 def test_the_path_of_moves_leads_to_the_network(method: str) -> None:
     table = rows_of(11, 500, 6)
     start = [("c5", "c0"), ("c4", "c1")]
@@ -233,8 +242,9 @@ def test_tabu_and_order_search_reach_at_least_the_score_of_hill_climbing(seed: i
     assert tabu is not None
     assert order is not None
     assert best is not None
-    for record in (tabu, order):
-        assert climbed.score - 1e-9 <= record.score <= best.score + 1e-9
+    assert climbed.score - 1e-9 <= tabu.score <= order.score + 1e-9
+    assert order.score <= best.score + 1e-9
+    assert fgrn.search(table, "bdeu").search_record == order  # the default
 
 
 def test_an_order_search_finds_what_hill_climbing_misses() -> None:
@@ -376,12 +386,12 @@ def test_tests_of_independence_are_those_of_pyagrum() -> None:
     learner = gum.BNLearner(frame)
     learner.useNoPrior()
     names, tests = independence_tests(frame)
-    for one, other, given in (("c0", "c1", []), ("c4", "c1", ["c2"]), ("c4", "c0", ["c3", "c1"])):
-        places = [names.index(name) for name in (one, other, *given)]
+    for one, other, known in (("c0", "c1", []), ("c4", "c1", ["c2"]), ("c4", "c0", ["c3", "c1"])):
+        places = [names.index(name) for name in (one, other, *known)]
         statistics, degrees = tests.statistics(places[0], np.array(places[1:2]), tuple(places[2:]))
-        statistic, value = learner.G2(one, other, given)
+        statistic, value = learner.G2(one, other, known)
         assert statistics[0] == pytest.approx(statistic, rel=1e-9)
-        if len(given) < 2:  # with joint states that no row has it takes off degrees of freedom; bnlearn does not
+        if len(known) < 2:  # with joint states that no row has it takes off degrees of freedom; bnlearn does not
             assert tests.p_values(statistics, degrees)[0] == pytest.approx(value, rel=1e-9, abs=1e-9)
 
 
@@ -407,9 +417,35 @@ def test_independence_finds_the_equivalence_class_in_a_sample() -> None:
     assert {("c", "b"), ("b", "a")} <= set(known.arcs)
 
 
+@given(st.integers(2, 7), st.floats(0.1, 0.9), st.integers(0, 2**32 - 1))
+def test_independence_without_error_gives_the_equivalence_class(columns: int, density: float, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    names = [f"c{number}" for number in range(columns)]
+    order = draw.permutation(columns)
+    arcs = [(names[a], names[b]) for a, b in combinations(order.tolist(), 2) if draw.random() < density]
+    net = BayesianNetwork(dict.fromkeys(names, 2), arcs)
+
+    class Separated(IndependenceTests):
+        """d-separation in the network instead of a test."""
+
+        def statistics(self, one: int, others: np.ndarray, given: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+            known = [names[place] for place in given]
+            depends = [not net.d_separated(names[one], names[other], known) for other in others.tolist()]
+            return np.where(depends, 1e3, 0.0), np.ones(len(others))
+
+    rows, plan = SearchSettings(method="pc", states=dict.fromkeys(names, 2)).prepared({name: [0, 1] for name in names})
+    table = FamilyScores.of(rows.evidence, rows.sizes, plan.rule).table
+    parents, record = structure_by_tests(Separated(table, 0.05), plan.rules)
+    assert record.graph == net.cpdag()
+    assert record.extended
+    assert record.conflicts == ()
+    above = {name: [names[one] for one in some] for name, some in zip(names, parents, strict=True)}
+    assert BayesianNetwork(net.variables, above).cpdag() == net.cpdag()
+
+
 def test_tests_that_contradict_each_other_still_give_a_network() -> None:
     names = ("c0", "c1", "c2", "c3")
-    beside = np.zeros((4, 4), dtype=bool)
+    beside, independent = np.zeros((4, 4), dtype=bool), list[set[int]]()
     for one, other in ((0, 1), (1, 2), (2, 3), (0, 3)):
         beside[one, other] = beside[other, one] = True
 
@@ -418,6 +454,9 @@ def test_tests_that_contradict_each_other_still_give_a_network() -> None:
     class Contradictory(IndependenceTests):
         def skeleton(self, rules: Any) -> _Skeleton:
             return _Skeleton(beside, separations, np.where(beside, 2.0, np.inf), 6)
+
+        def depends(self, one: int, other: int, given: tuple[int, ...]) -> bool:
+            return {one, other} not in independent
 
     table = rows_of(0, 100)
     tests = Contradictory(independence_tests(table)[1].table, 0.05)
@@ -433,13 +472,18 @@ def test_tests_that_contradict_each_other_still_give_a_network() -> None:
     _, record = structure_by_tests(tests, rules)
     assert record.conflicts == (("c0", "c1", "c2"), ("c0", "c3", "c2"))  # those of the smaller p-value
     assert record.graph.arcs == {(one, other) for one in ("c1", "c3") for other in ("c0", "c2")}
+    assert record.tests == 6 + 2
+    independent.append({1, 3})  # given the middle, too: no colliders there
+    _, record = structure_by_tests(tests, rules)
+    assert record.conflicts == (("c1", "c0", "c3"), ("c1", "c2", "c3"))
+    assert record.graph.arcs == {(one, other) for one in ("c0", "c2") for other in ("c1", "c3")}
     assert names == rules.names
 
 
 def test_independence_is_tested_where_everything_is_known() -> None:
     table: dict[str, Any] = {name: list(column) for name, column in rows_of(0, 20).items()}
     table["c0"][3] = None
-    with pytest.raises(LearningError, match="method='hill_climbing'"):
+    with pytest.raises(LearningError, match="method='order'"):
         fgrn.search(table, method="pc")
 
 
@@ -511,6 +555,13 @@ def test_tables_that_cannot_be() -> None:
     wide = {f"c{number}": [0, 1, 1] for number in range(21)}
     with pytest.raises(LearningError, match="method='tabu'"):
         fgrn.search(wide, method="exact")
+
+
+def test_dates_are_named_with_what_to_do() -> None:
+    table = {"day": [date(2020, 1, 1 + row % 3) for row in range(12)], "b": [0, 1] * 6}
+    for work in (fgrn.search, fgrn.Schema.infer):
+        with pytest.raises(fgrn.SchemaError, match=r"Column 'day'.* a date\..*the month or the day of the week"):
+            work(table)
 
 
 def test_tables_may_be_learnt_without_smoothing() -> None:

@@ -93,7 +93,7 @@ def arc_confidence(
     data: frames.Data,
     samples: int = 100,
     score: str = "bic",
-    method: str = "hill_climbing",
+    method: str = "order",
     *,
     seed: int = 0,
     **options: Any,

@@ -173,7 +173,7 @@ class Climb:
         better than any before. `TABU_PATIENCE` moves in a row without a better structure end the search.
         """
         best, score = self._uphill(_Place(self.scores, self.rules, list(start)))
-        place, since = _Place(self.scores, self.rules, list(best)), 0
+        place, since, path = _Place(self.scores, self.rules, list(best)), 0, len(self.moves)
         recent: deque[tuple[int, int]] = deque(maxlen=REST)
         while since < TABU_PATIENCE and not self.stopped:
             gains = place.gains()
@@ -188,8 +188,24 @@ class Climb:
             recent.append(move[1:])
             since += 1
             if place.total > score + LEAST_GAIN:
-                best, score, since = tuple(place.parents), place.total, 0
+                best, score, since, path = tuple(place.parents), place.total, 0, len(self.moves)
+        del self.moves[path:]  # they led nowhere
         return best
+
+    def straight_to(self, start: Parents, end: Parents) -> None:
+        """Add the moves from one structure to another to the path: arcs of the first are removed, the others added."""
+        place = list(start)
+        score = self.scores.total(place)
+        names = self.rules.names
+        both = list(enumerate(zip(start, end, strict=True)))
+        removed = [("remove", parent, child) for child, (old, new) in both for parent in sorted(old - new)]
+        added = [("add", parent, child) for child, (old, new) in both for parent in sorted(new - old)]
+        for kind, parent, child in (*removed, *added):
+            before = self.scores.score(child, place[child])
+            place[child] = place[child] ^ {parent}
+            gain = float(self.scores.score(child, place[child]) - before)
+            score += gain
+            self.moves.append(ArcMove(kind, names[parent], names[child], gain, score))
 
     def _uphill(self, place: _Place) -> tuple[Parents, float]:
         """Take the best move while one gains; returns the structure reached, and its score.

@@ -45,7 +45,7 @@ class IndependenceRecord:
         graph: the graph found: arcs whose direction is known, and edges that may have either direction (CPDAG).
         separations: for each pair of columns that were found to be independent, given which columns.
         conflicts: colliders (one end, middle, other end) that were left out, as they contradict rules for arcs, or
-            colliders of larger p-values.
+            colliders of larger p-values, or as the ends are independent given the middle, too.
         extended: whether the network is one of the structures of the graph; there may be none, as tests can err.
     """
 
@@ -97,6 +97,12 @@ class IndependenceTests:
 
         return np.where(degrees > 0, chdtrc(np.maximum(degrees, 1), statistics), 1.0)
 
+    def depends(self, one: int, other: int, given: tuple[int, ...]) -> bool:
+        """Whether two columns depend on each other given a set; True where there are too many joint states to count."""
+        if prod(self.table.sizes[[one, other, *given]].tolist()) > MOST_FAMILY_CELLS:
+            return True
+        return bool(self.p_values(*self.statistics(one, np.array([other]), given))[0] <= self.alpha)
+
     def skeleton(self, rules: ArcRules) -> _Skeleton:
         """Which columns are neighbours; sets of at most as many columns as the rules allow parents are tried."""
         beside, fixed = rules.allowed | rules.allowed.T, rules.required | rules.required.T
@@ -137,8 +143,9 @@ class IndependenceTests:
 def structure_by_tests(tests: IndependenceTests, rules: ArcRules) -> tuple[Parents, IndependenceRecord]:
     """The structure that the tests imply, in which every pair of neighbours has a direction; and how it was found.
 
-    Two columns with a common neighbour, not neighbours themselves, and not separated by it, make a collider there. One
-    that contradicts a rule for arcs, or a collider whose ends are independent with a larger p-value, is left out.
+    Two columns with a common neighbour, not neighbours themselves, and separated by a set without it, make a collider
+    there if they depend on each other given the set and the neighbour. One that contradicts a rule for arcs, or a
+    collider whose ends are independent with a larger p-value, is left out.
     Directions that follow are added (Meek, 1995), and the rest is chosen without new colliders (Dor and Tarsi, 1992).
     Where the tests contradict each other so that this is not possible, arcs are taken from the strongest dependence to
     the weakest, each in the direction of the graph unless that closes a cycle.
@@ -148,7 +155,7 @@ def structure_by_tests(tests: IndependenceTests, rules: ArcRules) -> tuple[Paren
     graph = PartlyDirected.of(names, [(names[a], names[b]) for a, b in np.argwhere(np.triu(found.beside)).tolist()])
     for a, b in np.argwhere(found.beside & (rules.required | ~rules.allowed.T)).tolist():
         graph.into[names[b]].add(names[a])
-    conflicts = _direct_colliders(graph, found, names)
+    conflicts, more = _direct_colliders(graph, found, tests, names)
     graph.direct_what_follows()
     parents = graph.extension()
     extended = parents is not None and max(map(len, parents.values())) <= rules.most
@@ -157,7 +164,7 @@ def structure_by_tests(tests: IndependenceTests, rules: ArcRules) -> tuple[Paren
     place = {name: number for number, name in enumerate(names)}
     record = IndependenceRecord(
         tests.alpha,
-        found.tests,
+        found.tests + more,
         graph.equivalence_class(),
         {
             (names[a], names[b]): Separation(tuple(names[one] for one in given), value)
@@ -170,21 +177,23 @@ def structure_by_tests(tests: IndependenceTests, rules: ArcRules) -> tuple[Paren
 
 
 def _direct_colliders(
-    graph: PartlyDirected, found: _Skeleton, names: tuple[str, ...]
-) -> tuple[tuple[str, str, str], ...]:
-    """Direct the arcs of each collider, those of the largest p-values first; the ones that contradict these."""
-    left_out = []
+    graph: PartlyDirected, found: _Skeleton, tests: IndependenceTests, names: tuple[str, ...]
+) -> tuple[tuple[tuple[str, str, str], ...], int]:
+    """Direct the arcs of colliders, those of the largest p-values first; returns those left out, and how many tests."""
+    left_out, made = [], 0
     for (a, b), (given, _) in sorted(found.separations.items(), key=lambda one: (-one[1][1], one[0])):
         one, other = names[a], names[b]
         for common in np.flatnonzero(found.beside[a] & found.beside[b]).tolist():
             middle = names[common]
             if common in given:
                 continue
-            if middle in graph.into[one] or middle in graph.into[other]:
-                left_out.append((one, middle, other))
-            else:
+            possible = middle not in graph.into[one] and middle not in graph.into[other]
+            made += possible
+            if possible and tests.depends(a, b, tuple(sorted((*given, common)))):
                 graph.into[middle] |= {one, other}
-    return tuple(left_out)
+            else:
+                left_out.append((one, middle, other))
+    return tuple(left_out), made
 
 
 def _strongest_arcs(graph: PartlyDirected, found: _Skeleton, rules: ArcRules) -> dict[str, set[str]]:
@@ -205,7 +214,7 @@ def _strongest_arcs(graph: PartlyDirected, found: _Skeleton, rules: ArcRules) ->
             f"The rules for arcs leave {counted(len(missing), 'pair')} of dependent columns without an arc: "
             f"{shortened(pairs)}.",
             FgrnWarning,
-            remedies=("allow more arcs", Remedy("search by a score instead", method="hill_climbing")),
+            remedies=("allow more arcs", Remedy("search by a score instead", method="order")),
         )
     return parents
 
@@ -216,6 +225,6 @@ def refuse_missing() -> LearningError:
         "Some values are missing or hidden, and independence is tested in rows in which everything is known.",
         remedies=(
             "impute them first (`complete`, `LatentImputer`)",
-            Remedy("search by a score, which averages over them", method="hill_climbing"),
+            Remedy("search by a score, which averages over them", method="order"),
         ),
     )

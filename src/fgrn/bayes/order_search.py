@@ -8,15 +8,29 @@ and taken away again where that gains; parents found for one order are remembere
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from .arc_rules import ArcRules
 from .bayesian import causes_first
-from .climbing import LEAST_GAIN, Parents
+from .climbing import GAIN_DIGITS, LEAST_GAIN, Parents
 from .scores import FamilyScores
+
+Family = tuple[int, frozenset[int]]
+"""A column and its parents."""
+
+
+class _Remembered(NamedTuple):
+    """Parents of a column that were found for some order; those of the highest score are the least."""
+
+    rank: tuple[float, int, list[int]]
+    score: float
+    parents: frozenset[int]
+    bits: int  # the parents, as a number with a bit for each
 
 
 @dataclass
@@ -34,8 +48,11 @@ class OrderSearch:
     watch: Callable[[int, float], object] | None = None
     steps: int = 0
     stopped: bool = False
-    _chosen: dict[tuple[int, int], tuple[float, frozenset[int]]] = field(default_factory=dict)
-    _known: dict[int, dict[frozenset[int], tuple[float, int]]] = field(default_factory=dict)
+    _chosen: dict[tuple[int, int], _Remembered] = field(default_factory=dict)
+    _known: dict[int, list[_Remembered]] = field(default_factory=dict)
+    _kept: set[Family] = field(default_factory=set)
+    _gaining: dict[Family, list[int]] = field(default_factory=dict)
+    _settled: dict[Family, frozenset[int]] = field(default_factory=dict)
 
     def run(self, start: Parents, restarts: int, seed: int) -> Parents:
         """The best structure found from the order of a given one; its own parents are among those that are chosen.
@@ -77,44 +94,62 @@ class OrderSearch:
                 unmoved += 1
         return order
 
-    def family(self, child: int, before: int) -> tuple[float, frozenset[int]]:
-        """The best parents of a column among those before it, numbers with a bit for each; with their score."""
+    def family(self, child: int, before: int) -> _Remembered:
+        """The best parents of a column among those before it, which are a number with a bit for each."""
         key = child, before
-        if key not in self._chosen:
+        found = self._chosen.get(key)
+        if found is None:
             self._remember(child, self._greedy(child, before))
-            inside = [(score, parents) for parents, (score, bits) in self._known[child].items() if not bits & ~before]
-            self._chosen[key] = max(inside, key=lambda one: (round(one[0], 8), -len(one[1]), sorted(one[1])))
-        return self._chosen[key]
+            found = next(one for one in self._known[child] if not one.bits & ~before)
+            self._chosen[key] = found
+        return found
 
     def _remember(self, child: int, parents: frozenset[int]) -> None:
         """Keep parents of a column among those that later orders may choose."""
-        bits = sum(1 << one for one in parents)
-        self._known.setdefault(child, {})[parents] = self.scores.score(child, parents), bits
+        if (child, parents) not in self._kept:
+            self._kept.add((child, parents))
+            score = self.scores.score(child, parents)
+            rank = -round(score, GAIN_DIGITS), len(parents), sorted(parents)
+            one = _Remembered(rank, score, parents, sum(1 << one for one in parents))
+            insort(self._known.setdefault(child, []), one)
 
     def _greedy(self, child: int, before: int) -> frozenset[int]:
         """Parents among the columns before, added and removed one by one while that gains."""
-        rules, scores = self.rules, self.scores
-        allowed = rules.allowed[:, child]
-        closed = np.array([not before >> one & 1 for one in range(len(rules.names))])
-        parents = frozenset(np.flatnonzero(rules.required[:, child]).tolist())
-        now = scores.score(child, parents)
+        parents = frozenset(np.flatnonzero(self.rules.required[:, child]).tolist())
         while True:
-            gains = np.full(len(closed), -np.inf)
-            if len(parents) < rules.most:
-                gains = scores.with_one_more(child, parents, allowed) - now
-                gains[closed] = -np.inf
-            best = int(np.argmax(np.round(gains, 8)))
-            if not gains[best] > LEAST_GAIN:
+            added = next((one for one in self._additions(child, parents) if before >> one & 1), None)
+            if added is None:
                 return parents
-            parents, now = parents | {best}, now + float(gains[best])
-            while len(parents) > 1:
-                less = [
-                    (scores.score(child, parents - {one}), -one) for one in parents if not rules.required[one, child]
-                ]
-                if not less or max(less)[0] <= now + LEAST_GAIN:
+            parents = self._reduced(child, parents | {added})
+
+    def _additions(self, child: int, parents: frozenset[int]) -> list[int]:
+        """The columns that gain as one more parent, that of the largest gain first."""
+        key = child, parents
+        found = self._gaining.get(key)
+        if found is None:
+            found = []
+            if len(parents) < self.rules.most:
+                more = self.scores.with_one_more(child, parents, self.rules.allowed[:, child])
+                gains = np.round(more - self.scores.score(child, parents), GAIN_DIGITS)
+                order = np.argsort(-gains, kind="stable")
+                found = order[gains[order] > LEAST_GAIN].tolist()
+            self._gaining[key] = found
+        return found
+
+    def _reduced(self, child: int, parents: frozenset[int]) -> frozenset[int]:
+        """Parents less those without which the score is higher, taken away one by one."""
+        key = child, parents
+        found = self._settled.get(key)
+        if found is None:
+            found, now = parents, self.scores.score(child, parents)
+            while len(found) > 1:
+                free = [one for one in found if not self.rules.required[one, child]]
+                less = max(((self.scores.score(child, found - {one}), -one) for one in free), default=(-np.inf, 0))
+                if less[0] <= now + LEAST_GAIN:
                     break
-                now, one = max(less)
-                parents -= {-one}
+                found, now = found - {-less[1]}, less[0]
+            self._settled[key] = found
+        return found
 
 
 @dataclass
@@ -124,7 +159,8 @@ class _Order:
     search: OrderSearch
     columns: list[int]
     before: list[int]  # of each column, the columns before it, as bits
-    score: np.ndarray  # of each column
+    score: list[float]  # of each column
+    total: float  # the score of the structure
 
     @classmethod
     def of(cls, search: OrderSearch, columns: list[int]) -> _Order:
@@ -133,17 +169,12 @@ class _Order:
         for column in columns:
             before[column] = seen
             seen |= 1 << column
-        score = np.array([search.family(column, before[column])[0] for column in range(len(columns))])
-        return cls(search, columns, before, score)
-
-    @property
-    def total(self) -> float:
-        """The score of the structure."""
-        return float(self.score.sum())
+        score = [search.family(column, before[column]).score for column in range(len(columns))]
+        return cls(search, columns, before, score, sum(score))
 
     def parents(self, child: int) -> frozenset[int]:
         """The best parents of a column among those before it."""
-        return self.search.family(child, self.before[child])[1]
+        return self.search.family(child, self.before[child]).parents
 
     def swap(self, place: int) -> bool:
         """Exchange the columns at a place and after it; False where a required arc leads from one to the other."""
@@ -154,7 +185,9 @@ class _Order:
         self.before[one] |= 1 << other
         self.before[other] &= ~(1 << one)
         for column in (one, other):
-            self.score[column] = self.search.family(column, self.before[column])[0]
+            score = self.search.family(column, self.before[column]).score
+            self.total += score - self.score[column]
+            self.score[column] = score
         return True
 
     def shift(self, place: int, target: int) -> int:
@@ -169,6 +202,7 @@ class _Order:
     def place_best(self, column: int) -> bool:
         """Move a column to the place of the highest score; False if it stands there."""
         begin = place = self.columns.index(column)
+        self.total = sum(self.score)
         best, score = begin, self.total
         for end, step in ((0, -1), (len(self.columns) - 1, 1)):
             place = self.shift(place, begin)

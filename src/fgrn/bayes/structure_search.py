@@ -37,8 +37,8 @@ class SearchRecord:
         rule: the score and its settings.
         method: of the search.
         score: of the structure found.
-        moves: the path of hill climbing or a tabu search; empty for other methods. With missing values, that of the
-            last round.
+        moves: the path of hill climbing, a tabu search or an order search; empty for other methods. The arcs that
+            differ after an order search come last. With missing values, the path of the last round.
         families: how many families were counted.
         rounds: of structural EM, with the score after each; empty where nothing is missing.
         independence: what the tests of method "pc" found; None for other methods.
@@ -57,7 +57,7 @@ class SearchRecord:
 class SearchMethod:
     """How to search: see `search`."""
 
-    name: str = "hill_climbing"
+    name: str = "order"
     restarts: int = 0
     seed: int = 0
     threads: int | None = None
@@ -83,14 +83,14 @@ class SearchMethod:
         climb = Climb(scores, rules, self.watch)
         if self.name == "hill_climbing":
             found = climb.hill_climbing(start, self.restarts, self.seed)
-        elif self.name == "order":
-            first = climb.hill_climbing(start, 0, self.seed)
-            orders = OrderSearch(scores, rules, self.watch, len(climb.moves), climb.stopped)
-            return orders.run(first, self.restarts, self.seed), ()
         else:
             found = climb.tabu(start)
-            if self.restarts:
-                found = climb.hill_climbing(found, self.restarts, self.seed)
+        if self.name == "order" and not climb.stopped:
+            orders = OrderSearch(scores, rules, self.watch, len(climb.moves))
+            first, found = found, orders.run(found, self.restarts, self.seed)
+            climb.straight_to(first, found)
+        elif self.name == "tabu" and self.restarts:
+            found = climb.hill_climbing(found, self.restarts, self.seed)
         return found, tuple(climb.moves)
 
 
@@ -99,7 +99,7 @@ class SearchSettings:
     """All settings of `search`, by the names that it has for them."""
 
     score: str = "bic"
-    method: str = "hill_climbing"
+    method: str = "order"
     required: Arcs = ()
     forbidden: Arcs = ()
     tiers: Iterable[Collection[Name]] | None = None
@@ -134,7 +134,7 @@ class SearchSettings:
 def search(
     data: frames.Data,
     score: str = "bic",
-    method: str = "hill_climbing",
+    method: str = "order",
     *,
     required: Arcs = (),
     forbidden: Arcs = (),
@@ -168,8 +168,9 @@ def search(
         data: the rows: a mapping of columns, any dataframe, or a file or stream larger than memory. Columns of
             measurements are put in bins first, see `Schema`.
         score: "bic", "aic", "bdeu" or "k2"; or "log_likelihood", that of rows kept back.
-        method: "hill_climbing"; "tabu" and "order" (over orders of the columns), which begin where it ends; "exact":
-            the best of all structures, of up to 20 columns; or "pc": by tests of independence instead of a score.
+        method: "hill_climbing"; "tabu", which begins where it ends; "order" (over orders of the columns), which begins
+            where a tabu search ends; "exact": the best of all structures, of up to 20 columns; or "pc": by tests of
+            independence instead of a score.
         required: arcs that must be there, as pairs (parent, child) or the parents of each child.
         forbidden: arcs that must not be there.
         tiers: lists of columns, causes first: no arc leads from a later tier to an earlier one. A column that is in
@@ -177,7 +178,7 @@ def search(
         roots: columns without parents.
         max_parents: the most parents of a column; any number unless given. For "pc" also the most columns of a set
             given which two others are tested.
-        start: the structure with which hill climbing begins: a network, or arcs. No arcs but the required ones unless
+        start: the structure with which the search begins: a network, or arcs. No arcs but the required ones unless
             given.
         restarts: how often to go on from the best structure, or order, with some random moves.
         alpha: for "pc", the p-value above which two columns count as independent.

@@ -22,7 +22,7 @@ from ..core.variable import Variable
 from ..flow import em
 from ..flow.evidence import encode
 from ..tables import frames
-from ..tables.columns import REPLACE
+from ..tables.columns import REPLACE, plain_value
 from ..tables.encoded import Evidence
 from ..tables.schema import MOST_LEVELS, MOST_NUMBERS
 from .bayesian import BayesianNetwork
@@ -159,6 +159,8 @@ def column_states(columns: Mapping[str, Any], given: Any) -> dict[str, Any]:
                 remedies=Remedy("give the states", states=...),
             )
         labels = found[name] = frames.states({name: column})[name]
+        for label in labels:
+            plain_value(label, name)  # an error for a date, or another value that is no label
         endless = next((label for label in labels if label in (inf, -inf)), None)
         if endless is not None:
             raise SchemaError("infinity is no state.", column=name, value=endless, remedies=REPLACE)

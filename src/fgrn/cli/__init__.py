@@ -31,7 +31,7 @@ COMMANDS = {
     "query": "networks",
     "track": "tracking",
     "solve": "deciding",
-    "convert": "networks",
+    "convert": "converting",
     "bench": "show",
     "paper": "show",
     "doctor": "show",

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from ..core.exceptions import EvidenceError, FgrnError, Remedy, counted, nearest, shortened
+from ..core.exceptions import EvidenceError, FgrnError, counted, did_you_mean, near_names, nearest, shortened
 from ..core.labels import bin_of, is_number
 from ..tables.missing import MISSING
 from . import common
+from .wording import tell
 
 if TYPE_CHECKING:
     from ..bayes.factored import FactoredModel
@@ -119,15 +120,30 @@ def rows_of(model: FactoredModel, path: str, **options: Any) -> tuple[dict[str, 
     labels = {str(label) for variable in model.variables for label in variable.labels}
     options["missing"] = options["missing"] or tuple(code for code in MISSING if code not in labels)
     table = common.read(path, **options)
-    for name in table.column_names:
-        if name not in model.names:
-            raise EvidenceError(
-                f"this is not a variable of the network. {nearest(name, model.names)}",
-                file=repr(path),
-                column=name,
-                remedies=Remedy("leave it out", drop=name),
-            )
-    return {name: column_of(model.variable(name), table[name]) for name in table.column_names}, table.num_rows
+    names = known_columns(table.column_names, model.names, path)
+    return {name: column_of(model.variable(name), table[name]) for name in names}, table.num_rows
+
+
+def known_columns(columns: Sequence[str], names: Sequence[str], path: str, use: str = "") -> list[str]:
+    """Return the columns of a file that are variables of a network, and say which others are left out.
+
+    `use` says what the others may be for. It is an error if there are others and no variable at all.
+    """
+    known = [name for name in columns if name in names]
+    others = [name for name in columns if name not in names]
+    if others and not known:
+        raise EvidenceError(
+            f"no column is a variable of the network. {nearest(others[0], names)}",
+            file=repr(path),
+            column=others[0],
+            remedies="rename the columns, or if the first line is a row, say --no-header",
+        )
+    if others:
+        near = dict.fromkeys(one for name in others for one in near_names(name, names)[:1] if one not in known)
+        hint = f" {did_you_mean(near)}" if near else ""
+        verb = "is no variable" if len(others) == 1 else "are no variables"
+        tell(f"{path}: {shortened([repr(name) for name in others])} {verb} of the network: left out.{use}{hint}")
+    return known
 
 
 def _check_evidence(model: FactoredModel, path: str, name: str, states: Sequence[int | None]) -> None:

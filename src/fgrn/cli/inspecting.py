@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from ..core import printing
-from ..core.exceptions import FgrnError, FgrnWarning, ManyLevelsWarning, SchemaError, counted, shortened, visible
+from ..core.exceptions import FgrnWarning, ManyLevelsWarning, SchemaError, counted, shortened, visible
 from ..tables import frames, table_file
 from ..tables.missing import is_missing_value
 from ..tables.stream_source import is_many
@@ -41,7 +41,8 @@ WHOLE = re.compile(r"[+-]?(0|[1-9]\d*|[1-9]\d{0,2}(,\d{3})+)")
 def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool, **options: Any) -> None:
     """Describe a table: columns, levels, missing values, and what looks wrong; or a Bayesian network.
 
-    DATA is a CSV, TSV or Parquet file, or - for standard input; or a network: BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE.
+    DATA is a CSV, TSV or Parquet file, or - for standard input; a network: BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE; or
+    a model file (.fgrn).
     """
     if options["format_"] is None and table_file.format_by_name(data) is None:
         from . import networks  # which takes time to import, and is of no use for a table
@@ -57,9 +58,8 @@ def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool,
         if common.use_of(data, model) is not None:
             networks.described(data, model, as_json)
             return
-        raise FgrnError(
-            f"{data!r} is a model of a table, and no table. `fgrn prototypes` and `fgrn draw` show what it has learnt."
-        )
+        _describe_estimator(data, model, as_json)
+        return
     table = common.read(data, **options)
     rows = table.num_rows
     codes = tuple(options["missing"]) or None
@@ -92,6 +92,33 @@ def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool,
         remarks.insert(0, f"  the first line: each name is a value of its own column ({names}). A row? say --no-header")
     if remarks:
         say("\nLook at\n" + "\n".join(remarks))
+
+
+def _describe_estimator(path: str, model: Any, as_json: bool) -> None:
+    """Print what a model of a table is: its class, its classes or clusters, and the columns that it knows."""
+    columns = [
+        {"column": name, "kind": column.kind, "levels": list(column.levels)} for name, column in model.schema_.items()
+    ]
+    classes = [str(label) for label in getattr(model, "classes_", ())]
+    hidden = getattr(model, "n_hidden_", None)
+    if as_json:
+        common.as_json(
+            {
+                "file": path,
+                "kind": type(model).__name__,
+                "classes": classes,
+                "hidden_states": hidden,
+                "columns": columns,
+            }
+        )
+        return
+    parts = [counted(len(columns), "column")]
+    parts += [f"{counted(len(classes), 'class', 'classes')} ({shortened(classes, 5)})"] if classes else []
+    parts += [counted(hidden, "hidden state")] if isinstance(hidden, int) else []
+    say(visible(f"{type(model).__name__}, learnt from a table: {', '.join(parts)}"))
+    lines = [[one["column"], one["kind"], _levels(one["levels"])] for one in columns]
+    say(common.aligned(["column", "kind", "levels"], lines, left=3))
+    say("\n`fgrn prototypes` and `fgrn draw` show what it has learnt; `fgrn predict` and `fgrn complete` ask it.")
 
 
 def _looked_at(

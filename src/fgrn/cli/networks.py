@@ -1,4 +1,4 @@
-"""Commands for Bayesian networks and factor graphs: `convert`, `query`, and their part of `inspect` and `draw`."""
+"""Bayesian networks and factor graphs at the command line: `query`, and their part of `inspect` and `draw`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from ..core.exceptions import FgrnError, WiringError, counted, shortened, visible
-from ..files.formats import EXTENSIONS, FORMATS, READ_ONLY, READABLE, RESCALE, UNREADABLE
+from ..files.formats import FORMATS, READ_ONLY, READABLE, RESCALE, UNREADABLE
 from . import common
 from .answers import Answer
 from .given import code_of, given_help, known_of, parted, rows_of, together
@@ -29,14 +29,15 @@ def is_network(path: str, slices: bool = False) -> bool:
         slices: whether a dynamic network is one, too: that of its first slices.
     """
     if not path.endswith(".fgrn"):
-        return _ending(path) in READABLE or _ending(path) in UNREADABLE
+        return ending(path) in READABLE or ending(path) in UNREADABLE
     try:
         return isinstance(_loaded(path, slices), _kinds())
     except FgrnError:
         return False  # who reads it says why
 
 
-def _ending(path: str) -> str:
+def ending(path: str) -> str:
+    """Return the end of the name of a file, which tells its format; without .gz."""
     return Path(path.removesuffix(".gz")).suffix.lower()
 
 
@@ -99,60 +100,6 @@ def format_option(name: str, which: str, known: tuple[str, ...]) -> Callable[[co
     """Return the option for the format of a file."""
     told = f"The format of {which}; else by the end of its name."
     return click.option(f"--{name}", f"{name}_", type=click.Choice(known), help=told)
-
-
-# convert
-
-
-@click.command(epilog="\b\nExamples\n  fgrn convert alarm.bif alarm.xdsl\n  fgrn convert alarm.net.gz alarm.uai")
-@click.argument("source", metavar="IN")
-@click.argument("target", metavar="OUT")
-@format_option("from", "IN", (*FORMATS, *READ_ONLY))
-@format_option("to", "OUT", FORMATS)
-@common.rescale_option
-@common.json_option
-def convert(source: str, target: str, from_: str | None, to_: str | None, rescale: bool, as_json: bool) -> None:
-    """Write a network in the format of another program.
-
-    IN and OUT are BIF, XMLBIF, Hugin NET, XDSL or UAI files, gzipped where the name ends in .gz; IN may also be a DSC,
-    DNE or flat OOBN file. Numbers stay the same to the last bit, unless a row has to be divided by its sum. A name that
-    a format cannot carry is an error; properties that it cannot carry are left out, which is told.
-    """
-    from ..files.formats import read_document, write_document
-
-    if to_ is None and _ending(target) not in EXTENSIONS:
-        ends = ", ".join(EXTENSIONS)
-        raise click.UsageError(f"OUT is {target!r}: its format is told by the end of its name ({ends}), or by --to.")
-    common.check_other(target, {"IN": source}, "OUT")
-    if source.endswith(".fgrn"):
-        document = any_model_of(source).to_document()
-    else:
-        document = read_document(source, from_, rescale=rescale or RESCALE)
-    write_document(document, target, to_)
-    back = read_document(target, to_)
-    lost = []
-    if list(back.states.items()) != list(document.states.items()):
-        lost.append("names and labels: there variables are x0, x1, ..., and states 0, 1, ..., in the same order")
-    if document.name and back.name != document.name:
-        lost.append(f"the name of the network, {document.name!r}")
-    gone = sum(
-        back.properties.get(name, {}).get(key) != value
-        for name, some in document.properties.items()
-        for key, value in some.items()
-    )
-    if gone:
-        lost.append(f"{gone:,} {'property' if gone == 1 else 'properties'}")
-    if as_json:
-        common.as_json(
-            {"written": target, "variables": len(document.states), "tables": len(document.factors), "left_out": lost}
-        )
-        return
-    say(
-        f"written: {target} ({counted(len(document.states), 'variable')}, {counted(len(document.factors), 'table')})",
-        err=True,
-    )
-    for one in lost:
-        say(visible(f"left out: {one}"), err=True)
 
 
 # inspect

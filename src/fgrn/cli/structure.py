@@ -33,9 +33,9 @@ SEARCH_OPTIONS = (
 @click.option("--score", type=click.Choice(["bic", "aic", "bdeu", "k2", "log_likelihood"]), default="bic",
               show_default=True, help="Of a structure; log_likelihood is that of rows kept back.")  # fmt: skip
 @click.option("--method", type=click.Choice(["hill_climbing", "tabu", "order", "exact", "pc"]),
-              default="hill_climbing", show_default=True,
-              help="order: over orders of the columns; exact: the best of all structures, of up to 20 columns; "
-                   "pc: by tests of independence.")  # fmt: skip
+              default="order", show_default=True,
+              help="order: over orders of the columns, after hill climbing and a tabu search; exact: the best of all "
+                   "structures, of up to 20 columns; pc: by tests of independence.")  # fmt: skip
 @click.option("--alpha", type=common.FiniteRange(0, 1, max_open=True), default=0.05, show_default=True,
               metavar="P", help="For pc: columns are independent above this p-value.")  # fmt: skip
 @click.option("--required", multiple=True, metavar="ARC", help="An arc that must be there: PARENT>CHILD. Repeatable.")

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from ..core.exceptions import EvidenceError, FgrnError, Remedy, counted, nearest, unknown_name
+from ..core.exceptions import FgrnError, counted, unknown_name
 from ..files.formats import READABLE
 from ..tables.missing import MISSING
 from ..tables.writer import table_writer
 from . import common
 from .asking import output_option
-from .given import column_of
+from .given import column_of, known_columns
 from .wording import tell
 
 if TYPE_CHECKING:
@@ -59,14 +59,9 @@ class TrackedRows:
             if name is not None and name not in table.column_names:
                 raise unknown_name("column", name, table.column_names)
             beside[name] = None if name is None else table[name].to_pylist()
-        for name in table.column_names:
-            if name not in model.names and name not in beside:
-                raise EvidenceError(
-                    f"this is no variable of a slice. {nearest(name, model.names)}",
-                    file=repr(path),
-                    column=name,
-                    remedies=Remedy("leave it out", drop=name),
-                )
+        use = "" if named and time else " --sequence and --time name the columns of sequences and times."
+        others = [name for name in table.column_names if name not in beside]
+        known_columns(others, model.names, path, use)
         self.order: TimeOrder = TimeOrder.of(table.num_rows, beside[named], beside[time], None)
         ordered = table.take(self.order.rows)
         self.columns: dict[str, Any] = {

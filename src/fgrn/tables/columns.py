@@ -305,11 +305,15 @@ def plain_value(value: Any, name: str) -> Any:
         return int(value)
     if isinstance(value, (str, bool, int, float)):
         return value
+    is_time = hasattr(value, "isoformat") or hasattr(value, "strftime")
     raise SchemaError(
         f"it holds {value!r}, a {type(value).__name__}. Levels are words, numbers and truth values.",
         column=name,
         value=value,
-        remedies="turn it into one of these",
+        remedies="take a part of it that repeats, such as the month or the day of the week (in pandas "
+        "column.dt.month), or leave it out"
+        if is_time
+        else "turn it into one of these",
     )
 
 

@@ -326,7 +326,9 @@ def checked_name(name: object) -> str:
     known = name_of(name)
     if not isinstance(known, str):
         raise EvidenceError(
-            f"Columns are found by name, and {name!r} is not a string.", value=name, remedies="rename it first"
+            f"Columns are found by name, and {name!r} is not a string.",
+            value=name,
+            remedies="rename it first (in pandas: table.columns = table.columns.astype(str))",
         )
     return known
 

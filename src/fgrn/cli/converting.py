@@ -1,0 +1,77 @@
+"""The command `convert`: a network in the format of another program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ..core.exceptions import counted, visible
+from ..files.formats import EXTENSIONS, FORMATS, READ_ONLY, RESCALE
+from . import common
+from .networks import any_model_of, ending, format_option
+from .wording import say
+
+if TYPE_CHECKING:
+    from ..bayes.bayesian import BayesianNetwork
+
+
+@click.command(epilog="\b\nExamples\n  fgrn convert alarm.bif alarm.xdsl\n  fgrn convert alarm.net.gz alarm.uai")
+@click.argument("source", metavar="IN")
+@click.argument("target", metavar="OUT")
+@format_option("from", "IN", (*FORMATS, *READ_ONLY))
+@format_option("to", "OUT", FORMATS)
+@common.rescale_option
+@common.json_option
+def convert(source: str, target: str, from_: str | None, to_: str | None, rescale: bool, as_json: bool) -> None:
+    """Write a network in the format of another program.
+
+    IN and OUT are BIF, XMLBIF, Hugin NET, XDSL or UAI files, gzipped where the name ends in .gz; IN may also be a DSC,
+    DNE or flat OOBN file, or a model file (.fgrn): a dynamic network is written as two slices, in which x0 is x in the
+    first slice and xt in a later one. Numbers stay the same to the last bit, unless a row has to be divided by its sum.
+    A name that a format cannot carry is an error; properties that it cannot carry are left out, which is told.
+    """
+    from ..files.formats import read_document, write_document
+
+    if to_ is None and ending(target) not in EXTENSIONS:
+        ends = ", ".join(EXTENSIONS)
+        raise click.UsageError(f"OUT is {target!r}: its format is told by the end of its name ({ends}), or by --to.")
+    common.check_other(target, {"IN": source}, "OUT")
+    if source.endswith(".fgrn"):
+        document = (_two_slices(source) or any_model_of(source)).to_document()
+    else:
+        document = read_document(source, from_, rescale=rescale or RESCALE)
+    write_document(document, target, to_)
+    back = read_document(target, to_)
+    lost = []
+    if list(back.states.items()) != list(document.states.items()):
+        lost.append("names and labels: there variables are x0, x1, ..., and states 0, 1, ..., in the same order")
+    if document.name and back.name != document.name:
+        lost.append(f"the name of the network, {document.name!r}")
+    gone = sum(
+        back.properties.get(name, {}).get(key) != value
+        for name, some in document.properties.items()
+        for key, value in some.items()
+    )
+    if gone:
+        lost.append(f"{gone:,} {'property' if gone == 1 else 'properties'}")
+    if as_json:
+        common.as_json(
+            {"written": target, "variables": len(document.states), "tables": len(document.factors), "left_out": lost}
+        )
+        return
+    say(
+        f"written: {target} ({counted(len(document.states), 'variable')}, {counted(len(document.factors), 'table')})",
+        err=True,
+    )
+    for one in lost:
+        say(visible(f"left out: {one}"), err=True)
+
+
+def _two_slices(path: str) -> BayesianNetwork | None:
+    """Return the network of two slices of a dynamic network in a model file; None for another model."""
+    from ..bayes.dynamic import DynamicBayesianNetwork
+    from ..files.model_file import load
+
+    model = load(path)
+    return model.two_slices() if isinstance(model, DynamicBayesianNetwork) else None
