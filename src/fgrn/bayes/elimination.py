@@ -242,7 +242,9 @@ class PrunedModel:
             with np.errstate(divide="ignore"):
                 log = np.log(total) + sweep.logs
             found = found / np.where(total > 0, total, 1).reshape(-1, *[1] * len(asked))
-            yield rows, np.broadcast_to(found, (rows.rows, *found.shape[1:])), np.broadcast_to(log, rows.rows)
+            if len(found) < rows.rows:
+                found = np.broadcast_to(found, (rows.rows, *found.shape[1:]))
+            yield rows, found, log if len(log) == rows.rows else np.broadcast_to(log, rows.rows)
 
     def _marginal_blocks(
         self,

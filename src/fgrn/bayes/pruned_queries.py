@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 FEW_ROWS = 16
 """Rows whose posterior is always computed from what it depends on."""
 
-MOST_QUESTIONS = 256
-"""Pruned models of one model that are kept: they can be made again."""
+MOST_KEPT = 2**17
+"""Variables of a model times its pruned models that are kept: they can be made again."""
 
 LARGE_TOTAL = 2**16
 """Joint states of the cliques of the whole, from which few rows are always asked of what is not known in them."""
@@ -191,7 +191,7 @@ class PrunedQueries:
         if found is None:
             parts, together, apart = tables()
             found = PrunedModel.of(self._variables, parts, together, known, weighted, self.memory_limit, apart)
-            if len(self._questions) >= MOST_QUESTIONS:
+            if len(self._questions) * len(self._variables) >= MOST_KEPT:
                 self._questions.clear()
             self._questions[key] = found
         return found
