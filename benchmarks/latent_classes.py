@@ -142,27 +142,31 @@ HOWS = {
 
 
 def outcomes(replications: int = 1000) -> None:
-    """How often 95 % intervals of the mean of a number, and of a share, in two classes hold the truth."""
+    """How often 95 % intervals of the mean of a number, of a share, and of a small share in two classes hold the truth.
+
+    The standard errors are robust, as they are by default.
+    """
     real, rng = truth(2, 6), np.random.default_rng(7)
-    means, shares = np.array([1.0, 2.0]), np.array([0.3, 0.7])
-    held = {how: np.zeros((2, 2)) for how in HOWS}
+    wanted = {"means": np.array([1.0, 2.0]), "shares": np.array([0.3, 0.7]), "small shares": np.array([0.02, 0.5])}
+    held = {how: {what: np.zeros(2) for what in wanted} for how in HOWS}
     for number in range(replications):
         second = (rng.random(500) < real.prior[1]).astype(int)
         table = {
             name: (rng.random(500) < one[second, 1]).astype(int)
             for name, one in zip(real.names, real.tables, strict=True)
         }
-        y, word = rng.normal(means[second], 1.0), rng.random(500) < shares[second]
+        values = {"means": rng.normal(wanted["means"][second], 1.0)}
+        values |= {what: rng.random(500) < wanted[what][second] for what in ("shares", "small shares")}
         model = fgrn.LatentClassModel(2, smoothing=0.0, n_init=2, random_state=number).fit(table)
         model.relabel(nearest_order(model._estimates(), real))
         for how, options in HOWS.items():
-            for place, (outcome, wanted) in enumerate(((y, means), (word, shares))):
+            for what, outcome in values.items():
                 found = model.distal_outcome(outcome, **options)
-                held[how][place] += np.abs(found.means - wanted) <= 1.959964 * found.errors
-    for how, count in held.items():
-        number, word = count / replications
-        told = f"means {number[0]:.3f}, {number[1]:.3f}; shares {word[0]:.3f}, {word[1]:.3f}"
-        print(f"coverage of 95 % intervals of outcomes, {how}, {replications:,} replications: {told}")
+                held[how][what] += (found.low <= wanted[what]) & (wanted[what] <= found.high)
+    for how, counts in held.items():
+        shares = {what: count / replications for what, count in counts.items()}
+        parts = [f"{what} {first:.3f}, {second:.3f}" for what, (first, second) in shares.items()]
+        print(f"coverage of 95 % intervals of outcomes, {how}, {replications:,} replications: {'; '.join(parts)}")
 
 
 def more_classes(replicates: int = 20) -> None:

@@ -1,10 +1,11 @@
 """An epoch of a hidden tree on the processor beside PyTorch doing the same products, and beside one large product.
 
-    python -m benchmarks.tree_products [STATES ...] [--record]
+    python -m benchmarks.tree_products [STATESxTHREADS ...] [--record]
 
 Each link of the tree is three products of matrices for a block of rows: upwards, downwards, and expected counts.
 PyTorch does these alone, all links of a depth at once, with random numbers; fgrn learns an epoch, emissions and
-updates included. All of it in double precision; CPU seconds on one thread, the least of several. Needs PyTorch.
+updates included. All of it in double precision, on as many threads; seconds, the least of several: nothing else should
+run. Needs PyTorch.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from .sets import measure
 from .tree_cost import LEVELS, rows_of_tree
 
 RECORD = Path(__file__).with_name("tree_products.json")
-"""What was measured, by the states of hidden variables."""
+"""What was measured, by the states of hidden variables and the threads."""
 
-STATES = {"64": 64, "128": 128}
+STATES_AND_THREADS = {"64x1": (64, 1), "64x2": (64, 2), "128x1": (128, 1), "128x2": (128, 2)}
 ROWS, COLUMNS, LARGE, TURNS = 4_096, 64, 1_024, 5
 """Rows and columns of the table, the side of the large matrices, and how often each is measured."""
 
@@ -37,9 +38,10 @@ def measured(name: str) -> dict[str, Any]:
     """Measure an epoch, the products of PyTorch, and a product of as many operations."""
     import torch
 
-    hidden, table = STATES[name], rows_of_tree(ROWS, COLUMNS)
+    hidden, threads = STATES_AND_THREADS[name]
+    table = rows_of_tree(ROWS, COLUMNS)
     net = fgrn.hidden_tree(table, hidden, states=dict.fromkeys(table, LEVELS))
-    torch.set_num_threads(1)
+    torch.set_num_threads(threads)
     levels = _links_by_depth(net)
     tables = [torch.rand(count, hidden, hidden, dtype=torch.float64) for count in levels]
 
@@ -53,8 +55,8 @@ def measured(name: str) -> dict[str, Any]:
 
     ticks: list[float] = []
     net.learn(
-        table, epochs=TURNS + 2, smoothing=0.1, engine="cpu", threads=1, merge=False,
-        watch=lambda *_: ticks.append(time.process_time()),
+        table, epochs=TURNS + 2, smoothing=0.1, engine="cpu", threads=threads, merge=False,
+        watch=lambda *_: ticks.append(time.perf_counter()),
     )  # fmt: skip
     epoch = float(np.diff(ticks).min())
     block = min(ROWS_AT_ONCE, key=lambda one: _seconds(lambda: theirs(one), 2))
@@ -63,7 +65,7 @@ def measured(name: str) -> dict[str, Any]:
     rate = 2 * LARGE**3 / _seconds(lambda: square @ square)
     operations = 3 * 2 * ROWS * hidden**2 * sum(levels)
     return {
-        "rows": ROWS, "columns": COLUMNS, "states": hidden, "rows_at_once": block,
+        "rows": ROWS, "columns": COLUMNS, "states": hidden, "threads": threads, "rows_at_once": block,
         "epoch": round(epoch, 4), "pytorch": round(products, 4), "one_product": round(operations / rate, 4),
         "gigaflops": round(rate / 1e9, 1), "ratio": round(products / epoch, 2),
         "share_of_rate": round(operations / rate / epoch, 2),
@@ -71,23 +73,24 @@ def measured(name: str) -> dict[str, Any]:
 
 
 def _seconds(work: Callable[[], Any], turns: int = TURNS) -> float:
-    """CPU seconds of some work, the least of several."""
+    """Seconds of some work, the least of several."""
     found = []
     for _ in range(turns):
-        begun = time.process_time()
+        begun = time.perf_counter()
         work()
-        found.append(time.process_time() - begun)
+        found.append(time.perf_counter() - begun)
     return min(found)
 
 
 def tables(found: dict[str, dict[str, Any]]) -> dict[str, str]:
     """What was measured as a table in Markdown."""
     lines = [
-        "| states | epoch of fgrn | PyTorch, products alone | its time / fgrn's | share of the rate of one product |",
-        "|---|---|---|---|---|",
+        "| states | threads | epoch of fgrn | PyTorch, products alone | its time / fgrn's "
+        "| share of the rate of one product |",
+        "|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {one['states']} | {one['epoch']:.2f} s | {one['pytorch']:.2f} s | {one['ratio']:.2f} | "
+        f"| {one['states']} | {one['threads']} | {one['epoch']:.2f} s | {one['pytorch']:.2f} s | {one['ratio']:.2f} | "
         f"{one['share_of_rate']:.2f} |"
         for one in found.values()
     ]
@@ -107,4 +110,4 @@ def _links_by_depth(net: fgrn.Network) -> list[int]:
 
 
 if __name__ == "__main__":
-    measure(__doc__, STATES, measured, RECORD, tables)
+    measure(__doc__, STATES_AND_THREADS, measured, RECORD, tables)

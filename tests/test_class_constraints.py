@@ -168,11 +168,32 @@ def test_constraints_that_exclude_each_other_are_told(model: fgrn.LatentClassMod
     for act in (
         model.relabel,
         lambda: model.compare_groups(TABLE["q0"]),
-        lambda: model.membership_regression({"z": TABLE["q0"]}, steps=1),
         lambda: model.partial_fit(TABLE),
     ):
         with pytest.raises(fgrn.LearningError, match="constraints"):
             act()
+
+
+def test_regressions_in_one_step_and_two_meet_constraints() -> None:
+    rows = {name: values[:300] for name, values in TABLE.items()}
+    z = {"z": np.random.default_rng(1).normal(size=300) + [value == "yes" for value in rows["q0"]]}
+    settings: dict[str, Any] = {"smoothing": 0, "tol": 1e-12, "random_state": 0, "n_init": 1}
+    free = fgrn.LatentClassModel(2, **settings).fit(rows).membership_regression(z, steps=1, n_init=1)
+    table = free.profiles.to_frame().query("item == 'q0' and level == 'yes'")["estimate"]
+    rules = [("fixed", "q0", 0, "yes", float(table.iloc[0]))]  # where the estimate without constraints is
+    held = fgrn.LatentClassModel(2, constraints=rules, **settings).fit(rows)
+    found: Any = held.membership_regression(z, steps=1, n_init=1)
+    np.testing.assert_allclose(found.coefficients, free.coefficients, atol=1e-5)
+    assert found.log_likelihood == pytest.approx(free.log_likelihood, abs=1e-6)
+    assert found.n_parameters == free.n_parameters - 1
+    assert found.profiles.held.sum() == 2
+    equal = fgrn.LatentClassModel(2, constraints=[("equal", "q0", "q1")], **settings).fit(rows)
+    both: Any = equal.membership_regression(z, steps=1, n_init=1)
+    np.testing.assert_allclose(*(both.profiles._table(both.profiles.estimates, name) for name in ("q0", "q1")))
+    assert both.log_likelihood < free.log_likelihood
+    two, three = (equal.membership_regression(z, steps=steps) for steps in (2, 3))
+    np.testing.assert_allclose(two.coefficients, three.coefficients, atol=0.5)
+    assert np.isfinite(two.errors).all()
 
 
 HELD = [("fixed", "q0", 0, "yes", 0.5)]

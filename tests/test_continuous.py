@@ -302,6 +302,21 @@ def test_what_needs_levels_is_refused_in_words(model: Any, table: pd.DataFrame) 
         model.goodness_of_fit()
 
 
+def test_residuals_of_pairs_of_items_beside_numbers() -> None:
+    rng = np.random.default_rng(0)
+    hidden = rng.random(300) < 0.4
+    columns = {name: np.where(rng.random(300) < np.where(hidden, 0.8, 0.3), "a", "b") for name in ("p", "q")}
+    rows = pd.DataFrame({**columns, "z": rng.normal(3.0 * hidden)})
+    model = fgrn.LatentClassModel(2, continuous=["z"], random_state=0, n_init=1).fit(rows)
+    (pair,) = model.bivariate_residuals().pairs
+    counts = pd.crosstab(rows["p"], rows["q"]).to_numpy()
+    tables = [model.network_.table(name) for name in ("p", "q")]
+    expected = 300 * np.einsum("k,ka,kb->ab", model.weights_, *tables)
+    assert pair.residual == pytest.approx(((counts - expected) ** 2 / expected).sum())
+    with pytest.raises(fgrn.FgrnError, match="continuous columns"):
+        fgrn.LatentClassModel(2, continuous=["z"], random_state=0, n_init=1).fit(rows[["p", "z"]]).bivariate_residuals()
+
+
 # Standard errors
 
 

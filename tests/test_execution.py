@@ -19,7 +19,7 @@ from fgrn.flow import em
 from fgrn.flow.counts import CountingMethod
 from fgrn.learning.execution import Execution
 
-KERNELS = ("star", "star_messages", "tree", "cliques", "scan", "recount")
+KERNELS = ("star", "star_messages", "tree", "cliques", "matrix_sweeps", "scan", "recount")
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ LEARNT = {
     ),
     "soft leaves": (lambda: fgrn.lvm(STATES, hidden=4), {"Y0": [[0.2, 0.3, 0.5]] * 60}, "tree", {"tree"}),
     "product space": (lambda: fgrn.dica(STATES, hidden=[2, 2]), {}, "star", {"star"}),
-    "tree": (lambda: fgrn.stack(STATES, hidden=[3, 2], groups=3), {}, "tree", {"tree"}),
+    "tree": (lambda: fgrn.stack(STATES, hidden=[3, 2], groups=3), {}, "matrix", {"matrix_sweeps"}),
     "junction tree": (cliques, {}, "lanes", {"cliques"}),
     "chain": (lambda: fgrn.hmm(STATES, hidden=3), {}, "scan and star", {"scan", "star", "star_messages"}),
 }  # fmt: skip

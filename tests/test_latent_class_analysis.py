@@ -252,7 +252,8 @@ def test_a_report_has_everything(model: fgrn.LatentClassModel, table: dict[str, 
         mine = posterior.argmax(axis=1) == k
         np.testing.assert_allclose(report.assignment.average[k], posterior[mine].mean(axis=0))
     frames = report.frames
-    assert list(frames) == ["summary", "classes", "items", "assignment", "fit", "warnings"]
+    assert list(frames) == ["summary", "classes", "items", "assignment", "fit", "warnings", "notes"]
+    assert frames["notes"]["note"].tolist() == report.fit.notes
     assert not any(frame.isna().to_numpy().any() for frame in frames.values())
     assert len(frames["items"]) == 2 * 11
     text, page = str(report), report._repr_html_()
@@ -651,3 +652,28 @@ def test_a_report_of_other_rows_or_of_one_row_says_so(tmp_path: Any) -> None:
     assert "one row" in alone.report().warnings[0]
     assert "1.000 (certain)" in str(alone.report())
     assert "certain" in str(alone.standard_errors())
+
+
+def test_results_have_their_sentences_as_data_frames() -> None:
+    rng = np.random.default_rng(0)
+    hidden = rng.random(120) < 0.5
+    table = {f"q{item}": np.where(rng.random(120) < np.where(hidden, 0.9, 0.2), "a", "b") for item in range(4)}
+    model = fgrn.LatentClassModel(2, random_state=0, n_init=1).fit(table)
+    results = {
+        "estimates": [model.standard_errors(), model.bootstrap(n_bootstrap=2, n_init=1)],
+        "fit": [model.goodness_of_fit()],
+        "pairs": [model.bivariate_residuals()],
+        "tests": [model.bootstrap_lrt(n_bootstrap=2, n_init=1), model.vuong_lrt(n_init=1)],
+        "coefficients": [model.membership_regression({"z": rng.normal(size=120)})],
+        "intervals": [model.profile_intervals()],
+        "agreement": [model.agreement(model)],
+    }
+    for name, some in results.items():
+        for one in some:
+            frames = one.frames
+            assert (next(iter(frames)), list(frames)[-1]) == (name, "notes")
+            assert frames["notes"]["note"].tolist() == list(one.notes)
+            assert frames[name].equals(one.to_frame())
+            assert all(note in str(one) for note in one.notes if one is not results["tests"][1])
+    joint = model.membership_regression({"z": rng.normal(size=120)}, steps=1, n_init=1)
+    assert list(joint.frames) == ["coefficients", "tests", "summary", "estimates", "memberships", "notes"]

@@ -173,6 +173,57 @@ def test_an_outcome_that_the_classes_tell_for_sure_is_not_tested(how: dict[str, 
     assert "on the boundary, where Wald's test does not apply" in str(found)
 
 
+@pytest.mark.parametrize("how", [{"steps": 1, "n_init": 1}, {"steps": 2}, {"correction": "ml"}, {}])
+def test_intervals_of_probabilities_stay_between_zero_and_one(how: dict[str, Any]) -> None:
+    table, _, _ = study(80, 5)
+    model = fgrn.LatentClassModel(2, random_state=0, n_init=1).fit(table)
+    first = model.predict(table) == 0
+    word = np.where(first, np.where(np.arange(80) % 9 == 0, "b", "a"), np.where(np.arange(80) % 2 == 0, "c", "a"))
+    found = model.distal_outcome(word, **how)
+    never, rare = found.boundary[0, 2], ~found.boundary[0, 1]
+    assert never
+    assert rare
+    assert ((found.low >= 0) & (found.low <= found.means.clip(0, 1) + 1e-12)).all()
+    assert ((found.high <= 1) & (found.high >= found.means.clip(0, 1) - 1e-12)).all()
+    assert found.high[0, 2] > 0.03  # of none in 40 rows
+    narrow = model.distal_outcome(word, level=0.5, **how)
+    assert (narrow.high - narrow.low < found.high - found.low).all()
+    frames = found.frames
+    assert list(frames) == ["outcome", "test", "notes"]
+    assert list(frames["outcome"]) == ["class", "level", "probability", "standard_error", "low", "high", "boundary"]
+    assert frames["outcome"]["boundary"].tolist() == found.boundary.ravel().tolist()
+    assert frames["notes"]["note"].tolist() == found.notes
+    assert "boundary" in str(found)
+    mean = model.distal_outcome(word == "c", **how)
+    assert (mean.low >= 0).all()
+    assert (mean.high <= 1).all()
+    np.testing.assert_allclose([mean.low, mean.high], [found.low[:, 2], found.high[:, 2]], atol=0.02)
+    assert list(mean.to_frame())[1] == "mean"
+
+
+def test_intervals_of_probabilities_are_those_of_items() -> None:
+    table, _, _ = study(300, 6)
+    model = fgrn.LatentClassModel(2, random_state=0, n_init=1, smoothing=0, tol=1e-12).fit(table)
+    items = {name: column for name, column in table.items() if name != "q4"}
+    other = fgrn.LatentClassModel(2, random_state=0, n_init=1, smoothing=0, tol=1e-12).fit(items)
+    found = other.distal_outcome(table["q4"], steps=1, n_init=1, kind="observed")
+    wanted = model.standard_errors().to_frame().query("item == 'q4'")
+    ours = found.to_frame().sort_values(["level", "probability"])[["probability", "standard_error", "low", "high"]]
+    theirs = wanted.sort_values(["level", "estimate"])[["estimate", "standard_error", "low", "high"]]
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_an_outcome_that_no_row_of_a_class_has_is_told() -> None:
+    table, z, _ = study(80, 5, sharp=0.97)
+    model = fgrn.LatentClassModel(2, random_state=0, n_init=1).fit(table)
+    sure = model.predict_proba(table)[:, 0] > 0.999
+    with pytest.raises(fgrn.LearningError, match="No row of class 1 has the outcome"):
+        model.distal_outcome(np.where(sure, z, np.nan))
+    sure = model.predict_proba(table)[:, 0] > 1 - 1e-5
+    with pytest.raises(fgrn.LearningError, match="No row of class 1 has the outcome"):
+        model.distal_outcome(np.where(sure, np.where(z > 0, "up", "down"), None), steps=2)
+
+
 def test_a_number_that_is_not_finite_is_named_with_its_row() -> None:
     rows = AssignedRows(np.array([0, 1] * 50), np.ones(100), np.eye(2))
     z = np.random.default_rng(0).normal(size=100)
@@ -279,7 +330,7 @@ def test_outcomes_of_numbers_are_normal_in_the_classes(how: dict[str, Any]) -> N
     if found.steps == 1:
         whole = fgrn.LatentClassModel(2, random_state=0, n_init=1, tol=1e-12, continuous=["y"])
         whole.fit(table | {"y": outcome}).relabel(("q0", "no"))
-        errors = [one.error for one in whole.standard_errors().of("mean")]
+        errors = [one.error for one in whole.standard_errors(kind="robust").of("mean")]
         np.testing.assert_allclose([found.means, found.errors], [whole.means_[:, 0], errors], atol=1e-4)
 
 

@@ -7,8 +7,9 @@ the messages of its children, and is divided by its sum; downwards its posterior
     q = posterior of the parent / message                  posterior = u * (q @ table)
     counts of the table between = q.T @ u * table          summed over rows
 
-This needs no message in the other direction and one product more than the two sweeps. A row in which a product becomes
-zero, or next to nothing beside what comes from above, is in doubt: the reference engine decides about it.
+This needs no message in the other direction and one product more than the two sweeps; see `kernels.matrix_sweeps`. A
+row in which a product becomes zero, or next to nothing beside what comes from above, is in doubt: the reference engine
+decides about it.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from . import kernels
 from .blas_threads import ONE_BLAS_THREAD
 from .device.clique_tree import CliqueTree, clique_tree
+from .kernels.arguments import HiddenTree, HiddenTreeRows, HiddenTreeTables, HiddenTreeTotals, HiddenTreeWork
+from .packs import kernel_array
 from .protocol import Buffers, Loaded, Prepared, RowCounts
 from .registry import get
 from .row_blocks import blocks_of_rows, sum_of_blocks, thread_count
@@ -31,27 +35,27 @@ if TYPE_CHECKING:
     from ..plan.schedule import Programs
     from ..tables.encoded import Evidence
 
-FEWEST_STATES = 24
-"""Of the largest clique: products of smaller matrices are not worth a call."""
-
 FEWEST_ROWS = 16
 """Fewer rows are over before matrices are filled."""
 
-BLOCK_CELLS = 2**15
-"""Of the messages of one clique in a block of rows: they stay in the second-level cache with a table."""
+SMALL_PRODUCT = 2**19
+"""Multiplications of a product of matrices that BLAS does at once, without copying the matrices first."""
 
-BETWEEN = 16
-"""Messages that are multiplied before the product is divided by its sum."""
+MOST_AT_ONCE, FEWEST_AT_ONCE, LARGE_PRODUCT = 512, 16, 256
+"""Rows of a product: at most the first, and where fewer than the second would make a small one, it is a large one."""
 
-LEAST, FAINT = 1e-300, 1e-200
-"""What stands for a message of zero, and products so small beside their factors are in doubt."""
+BLOCK_PRODUCTS = 8
+"""Products of each table in a block of rows: its counts are summed with those of other blocks."""
+
+LEAST = 1e-290
+"""What stands for a probability of zero between two cliques, so that no message is divided by zero."""
 
 
 def tree_of_matrices(plan: Plan, program: Program, evidence: Evidence) -> CliqueTree | None:
-    """Return the cliques, if counts are products of matrices: hard evidence, on leaves alone, and large tables."""
+    """Return the cliques, if counts are products of matrices: hard evidence, on leaves alone."""
     if not (program.for_counts and plan.is_tree and plan.diverters) or evidence.rows < FEWEST_ROWS:
         return None
-    if int(plan.diverter_size.max()) < FEWEST_STATES or evidence.soft_edges() or plan.is_factor.any():
+    if evidence.soft_edges() or plan.is_factor.any():
         return None
     tree = clique_tree(plan, frozenset())
     outputs = {leaf.edge for leaf in tree.leaves}
@@ -81,15 +85,11 @@ class MatrixPrepared:
         self.weights = np.broadcast_to(1.0, evidence.rows) if weights is None else weights
         self.threads = thread_count() if threads is None else threads
         self._others = others
-        self.order = np.argsort(tree.depth, kind="stable").tolist()  # parents first
-        self.rows_at_once = max(FEWEST_ROWS, BLOCK_CELLS // int(tree.sizes.max()))
-        self.children: list[list[int]] = [[] for _ in tree.sizes]
-        self.leaves: list[list[int]] = [[] for _ in tree.sizes]
-        for child, link in tree.links.items():
-            self.children[link.parent.clique].append(child)
-        for number, leaf in enumerate(tree.leaves):
-            self.leaves[leaf.part.clique].append(number)
-        self._rooms: list[Room] = []  # whose memory may be used again: fresh memory is slow the first time
+        self.shape = _shape(plan, tree, evidence.slot)
+        largest = int(tree.sizes.max())
+        small = SMALL_PRODUCT // largest**2
+        self.rows_at_once = min(small, MOST_AT_ONCE) if small >= FEWEST_AT_ONCE else LARGE_PRODUCT
+        self._rooms: list[HiddenTreeWork] = []  # whose memory may be used again: fresh memory is slow the first time
 
     @cached_property
     def others(self) -> Prepared:
@@ -99,31 +99,21 @@ class MatrixPrepared:
     @cached_property
     def blocks(self) -> list[slice]:
         """All rows, as many at a time as make a block."""
-        return blocks_of_rows(self.evidence.rows, self.rows_at_once)
-
-    def codes(self, edge: int, rows: slice) -> np.ndarray | None:
-        """The states of a variable in a block, the number of states where it is missing; None without a column."""
-        slot, states = int(self.evidence.slot[edge]), int(self.plan.cardinality[edge])
-        if slot < 0:
-            return None
-        column = self.evidence.codes[rows, slot].astype(np.intp)
-        column[column < 0] = states
-        return column
+        return blocks_of_rows(self.evidence.rows, BLOCK_PRODUCTS * self.rows_at_once)
 
     @contextmanager
-    def room(self, rows: int) -> Iterator[Room]:
-        """Room for the messages of a block of rows, for one thread at a time."""
+    def room(self) -> Iterator[HiddenTreeWork]:
+        """Room for the messages of some rows, for one thread at a time."""
         try:
-            whole = self._rooms.pop()
+            found = self._rooms.pop()
         except IndexError:  # several threads may ask
-            most = min(self.rows_at_once, self.evidence.rows)
-            sizes = self.tree.sizes.tolist()
-            up, message = ([np.empty((most, size)) for size in sizes] for _ in range(2))
-            whole = Room(up, message, {size: np.empty((most, size)) for size in sizes})
-            for child, link in self.tree.links.items():
-                whole.message[child] = np.empty((most, int(self.tree.sizes[link.parent.clique])))
-        yield whole.of(rows)
-        self._rooms.append(whole)
+            shape, rows = self.shape, min(self.rows_at_once, self.evidence.rows)
+            largest = int(shape.size.max())
+            table = largest * max(largest, int(shape.leaf_levels.max(initial=0)))
+            cells = rows * int(shape.size.sum()), rows * int(shape.size[shape.parent].sum()), rows * largest, table
+            found = HiddenTreeWork(*(np.empty(count) for count in cells))
+        yield found
+        self._rooms.append(found)
 
     def rest(self) -> None:
         """See `fgrn.engines.Prepared`."""
@@ -141,14 +131,16 @@ class MatrixLoaded:
     def __init__(self, prepared: MatrixPrepared, values: np.ndarray) -> None:
         self.prepared, self.values = prepared, values
         plan, tree = prepared.plan, prepared.tree
-        self.links = {child: plan.layout.table(values, link.table) for child, link in tree.links.items()}
-        self.columns: dict[int, np.ndarray] = {}  # by leaf: its table, a state in each row, and ones if it is missing
-        for number, leaf in enumerate(tree.leaves):
-            table = plan.layout.table(values, leaf.table)
-            self.columns[number] = np.concatenate([table.T, np.ones((1, len(table)))])
-        self.prior = np.ones(int(tree.sizes[tree.roots[0]]))
+        self.tables = HiddenTreeTables(
+            kernel_array(values), np.empty(len(values)), np.ones(int(tree.sizes[tree.roots[0]]))
+        )
+        links = {link.table for link in tree.links.values()}
+        for number, (rows, columns) in enumerate(plan.layout.table_shapes):
+            table = plan.layout.table(values, number).T
+            place = plan.layout.table(self.tables.transposed, number).reshape(columns, rows)
+            np.maximum(table, LEAST if number in links else 0.0, out=place)
         for source in range(len(plan.source_edge)):
-            self.prior = self.prior * plan.source_values(values, source)
+            np.multiply(self.tables.prior, plan.source_values(values, source), out=self.tables.prior)
 
     def propagate(self, parts: Collection[str]) -> Buffers:
         """See `fgrn.engines.Loaded`."""
@@ -167,6 +159,8 @@ class MatrixLoaded:
         mine = self.prepared
         if not expect:
             return mine.others.load(self.values).counts(expect)
+        import scipy.linalg  # noqa: F401 - whose BLAS the kernel calls
+
         with ONE_BLAS_THREAD:  # its threads and ours would wait for each other
             found = sum_of_blocks(mine.threads, self._counts_of, mine.blocks)
         if found is None:
@@ -176,18 +170,16 @@ class MatrixLoaded:
     def _counts_of(self, rows: slice) -> RowCounts:
         """The counts of a block; rows in doubt are counted by the reference engine."""
         mine = self.prepared
-        weights = np.array(mine.weights[rows], dtype=np.float64)
-        with mine.room(rows.stop - rows.start) as room:
-            block = _BlockSweeps(self, rows, weights, room)
-            values = block.counts()
-            while (found := block.doubtful & (block.weights > 0)).any():  # again without them
-                doubtful = block.doubtful
-                block = _BlockSweeps(self, rows, np.where(found, 0.0, block.weights), room)
-                values = block.counts()
-                block.doubtful |= doubtful
-        likelihood = float((block.weights * np.where(block.doubtful, 0.0, block.log_likelihood)).sum())
+        weights = kernel_array(mine.weights[rows])
+        codes = kernel_array(mine.evidence.codes[rows], np.int32)
         mine.evidence.release()
-        where = np.flatnonzero(block.doubtful & (weights > 0))
+        values, likelihood, doubtful = self._swept(codes, weights)
+        while doubtful.any():  # again without them, until no other row is in doubt
+            values, likelihood, more_doubtful = self._swept(codes, np.where(doubtful, 0.0, weights))
+            if not more_doubtful.any():
+                break
+            doubtful |= more_doubtful
+        where = np.flatnonzero(doubtful)
         if not len(where):
             return RowCounts(values, likelihood, where)
         evidence = mine.evidence.take(rows).take(where)
@@ -195,121 +187,48 @@ class MatrixLoaded:
         more = reference.load(self.values).counts(True)
         return RowCounts(values + more.values, likelihood + more.log_likelihood, where[more.impossible])
 
-
-class Room(NamedTuple):
-    """The messages of all cliques in a block of rows, each (rows, states).
-
-    up        the product of what lies below each clique, and on the way down its posterior in the same place: a sweep
-              takes as long as its numbers take to come from memory
-    message   of each clique to its parent, and on the way down the posterior of the parent without it
-    passed    by number of states, what comes to a clique from its parent
-    """
-
-    up: list[np.ndarray]
-    message: list[np.ndarray]
-    passed: dict[int, np.ndarray]
-
-    def of(self, rows: int) -> Room:
-        """The room of the first rows."""
-        up, message = ([array[:rows] for array in arrays] for arrays in (self.up, self.message))
-        return Room(up, message, {size: array[:rows] for size, array in self.passed.items()})
-
-
-class _BlockSweeps:
-    """The two sweeps of one block of rows."""
-
-    def __init__(self, loaded: MatrixLoaded, rows: slice, weights: np.ndarray, room: Room) -> None:
-        self.loaded, self.weights, self.room = loaded, weights, room
-        self.doubtful = np.zeros(len(weights), dtype=bool)
-        self.log_likelihood = np.zeros(len(weights))
-        mine = loaded.prepared
-        self.codes = [mine.codes(leaf.edge, rows) for leaf in mine.tree.leaves]
-
-    def counts(self) -> np.ndarray:
-        """Return the expected counts of the rows with their weights, in the layout of the plan."""
-        self._upwards()
-        return self._downwards()
-
-    def _upwards(self) -> None:
-        """Compute the product of all that lies below each clique, and the log-likelihood of each row."""
-        loaded, mine, room = self.loaded, self.loaded.prepared, self.room
-        for clique in reversed(mine.order):
-            product = room.up[clique]
-            self._leaves(clique, product)
-            for number, child in enumerate(mine.children[clique], start=1):
-                np.multiply(product, room.message[child], out=product)
-                if number % BETWEEN == 0:
-                    self._level(product)
-            self._level(product)
-            if clique in loaded.links:
-                message = np.matmul(product, loaded.links[clique].T, out=room.message[clique])
-                np.maximum(message, LEAST, out=message)
-        root = mine.tree.roots[0]
-        total = room.up[root] @ loaded.prior
-        self.doubtful |= ~(total > FAINT * loaded.prior.max())
-        self.log_likelihood += np.log(np.where(total > 0, total, 1.0))
-
-    def _leaves(self, clique: int, product: np.ndarray) -> None:
-        """Begin a product with the columns of the leaves of a clique that have evidence."""
-        numbers = self.loaded.prepared.leaves[clique]
-        columns_and_codes = ((self.loaded.columns[number], self.codes[number]) for number in numbers)
-        known = [(columns, codes) for columns, codes in columns_and_codes if codes is not None]
-        if not known:
-            product.fill(1.0)
-        for position, (columns, codes) in enumerate(known):
-            if position == 0:
-                columns.take(codes, axis=0, out=product, mode="clip")
-            else:
-                product *= columns[codes]
-
-    def _level(self, product: np.ndarray) -> None:
-        """Divide a product by its sum in each row."""
-        total = _row_sums(product)
-        faint = ~(total > FAINT)
-        if faint.any():
-            self.doubtful |= faint
-            total[faint] = 1.0
-        product *= (1 / total)[:, None]
-        self.log_likelihood += np.log(total)
-
-    def _downwards(self) -> np.ndarray:
-        """Compute the posteriors, in place of the products of the way up; the messages are overwritten."""
-        loaded, mine, room = self.loaded, self.loaded.prepared, self.room
-        tree, layout = mine.tree, mine.plan.layout
-        out = np.zeros(layout.size)
-        root = tree.roots[0]
-        posterior = np.multiply(room.up[root], loaded.prior, out=room.up[root])
-        total = _row_sums(posterior)
-        posterior *= np.divide(self.weights, total, out=np.zeros_like(total), where=total > 0)[:, None]
+    def _swept(self, codes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+        """The counts of a block, its log-likelihood, and the rows with a weight that are in doubt."""
+        mine = self.prepared
+        layout, states = mine.plan.layout, len(self.tables.prior)
+        missing = int((np.diff(mine.shape.leaves) * mine.shape.size).sum())
+        totals = HiddenTreeTotals(weights, np.zeros(layout.size), np.zeros(missing), np.zeros(states))
+        books = HiddenTreeRows(np.zeros(len(weights)), np.ones(len(weights)), np.zeros(len(weights), dtype=np.bool_))
+        with mine.room() as room:
+            kernels.matrix_sweeps(mine.shape, self.tables, codes, mine.rows_at_once, room, books, totals)
         for source in range(len(mine.plan.source_edge)):
-            mine.plan.source_values(out, source)[...] += posterior.sum(axis=0)
-        for clique in mine.order[1:]:
-            link, table, up = tree.links[clique], loaded.links[clique], room.up[clique]
-            message = room.message[clique]
-            rest = np.divide(room.up[link.parent.clique], message, out=message)
-            passed = np.matmul(rest, table, out=room.passed[up.shape[1]])
-            self.doubtful |= (self.weights > 0) & ~(self.weights > FAINT * _row_sums(passed))
-            np.multiply(rest.T @ up, table, out=layout.table(out, link.table))
-            np.multiply(passed, up, out=up)
-        for number, leaf in enumerate(tree.leaves):
-            self._add_leaf(number, room.up[leaf.part.clique], layout.table(out, leaf.table))
-        return out
-
-    def _add_leaf(self, number: int, posterior: np.ndarray, counts: np.ndarray) -> None:
-        """Add the counts of a leaf: by its value in each row; as its table expects it where that is missing."""
-        columns, codes = self.loaded.columns[number], self.codes[number]
-        if codes is None:
-            counts += posterior.sum(axis=0)[:, None] * columns[:-1].T
-            return
-        chosen = np.zeros((len(columns), len(codes)))
-        chosen[codes, np.arange(len(codes))] = 1.0
-        sums = chosen @ posterior
-        counts += sums[:-1].T
-        if sums[-1].any():
-            counts += sums[-1][:, None] * columns[:-1].T
+            mine.plan.source_values(totals.counts, source)[...] += totals.prior
+        likelihood = float((weights * np.where(books.doubtful, 0.0, books.scale)).sum())
+        return totals.counts, likelihood, books.doubtful & (weights > 0)
 
 
-def _row_sums(block: np.ndarray) -> np.ndarray:
-    """Return the sum of each row; as a product, which takes a quarter of the time of `sum` and `max`."""
-    found: np.ndarray = block @ np.ones(block.shape[1])
+def _shape(plan: Plan, tree: CliqueTree, slot: np.ndarray) -> HiddenTree:
+    """The cliques of a tree as the kernel reads them; `slot` has the column of each variable in the evidence."""
+    cliques, offsets = range(len(tree.sizes)), plan.layout.table_offsets
+    parent = [tree.links[clique].parent.clique if clique in tree.links else -1 for clique in cliques]
+    table = [int(offsets[tree.links[clique].table]) if clique in tree.links else -1 for clique in cliques]
+    leaves = sorted(tree.leaves, key=lambda leaf: leaf.part.clique)
+    homes = np.array([leaf.part.clique for leaf in leaves], dtype=np.int64)
+    children = np.argsort(parent, kind="stable")[len(tree.roots) :]  # the root has the least
+    found = HiddenTree(
+        order=np.argsort(tree.depth, kind="stable"),
+        size=tree.sizes,
+        parent=np.array(parent),
+        start=_first_cells(tree.sizes),
+        message=_first_cells(np.where(np.array(parent) < 0, 0, tree.sizes[parent])),
+        table=np.array(table),
+        children=np.searchsorted(np.array(parent)[children], np.arange(len(cliques) + 1)),
+        child=children,
+        leaves=np.searchsorted(homes, np.arange(len(cliques) + 1)),
+        leaf_column=np.array([slot[leaf.edge] for leaf in leaves], dtype=np.int64),
+        leaf_levels=np.array([plan.cardinality[leaf.edge] for leaf in leaves], dtype=np.int64),
+        leaf_table=np.array([offsets[leaf.table] for leaf in leaves], dtype=np.int64),
+        leaf_missing=_first_cells(tree.sizes[homes]),
+    )
+    return HiddenTree(*(kernel_array(array, np.int64) for array in found))
+
+
+def _first_cells(sizes: np.ndarray) -> np.ndarray:
+    """Where each begins if all lie behind each other."""
+    found: np.ndarray = np.cumsum(sizes) - sizes
     return found

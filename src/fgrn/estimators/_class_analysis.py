@@ -235,11 +235,15 @@ class ClassAnalysis(KeptRows):
     def bivariate_residuals(self, X: Any = None, sample_weight: Any = None) -> BivariateResiduals:
         """How far each pair of items is associated beyond what the classes explain; `plots.residuals` draws it.
 
+        With continuous columns it is of the pairs of other items, by the classes of the whole model.
+
         Args:
             X: the table it was fitted on; not needed right after `fit`.
             sample_weight: one weight per row of X.
         """
-        self._refuse_numbers("Bivariate residuals are", "compare numbers of classes: compare, bootstrap_lrt")
+        check_is_fitted(self)
+        if self.schema_.continuous and len(self.schema_.states) < 2:
+            self._refuse_numbers("Bivariate residuals are", "compare numbers of classes: compare, bootstrap_lrt")
         return bivariate_residuals(*self._analysed(X, sample_weight))
 
     def bootstrap(
@@ -374,11 +378,11 @@ class ClassAnalysis(KeptRows):
         return SolutionComparison.of(first, second, rows.weights, (model.n_classes, theirs.n_classes))
 
     def _refuse_numbers(self, what: str, instead: str) -> None:
-        """Raise an error where an analysis is of patterns of levels, and there are continuous columns."""
+        """Raise an error where an analysis is of levels, and there are continuous columns."""
         check_is_fitted(self)
         if self.schema_.continuous:
             raise LearningError(
-                f"{what} computed from patterns of levels, and continuous columns have none.",
+                f"{what} computed from tables of levels, and continuous columns have none.",
                 column=self.schema_.continuous[0],
                 remedies=(instead, Remedy("put the numbers into bins", continuous=None)),
             )

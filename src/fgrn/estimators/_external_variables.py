@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import settings
@@ -19,11 +20,12 @@ from ..statistics.distal_outcomes import (
 from ..statistics.first_step import Uncertainty
 from ..statistics.latent_classes import LatentClasses, Patterns
 from ..statistics.membership import MembershipRegression, three_step_regression, two_step_regression
-from ..statistics.one_step import one_step_regression
+from ..statistics.one_step import RowSizes, one_step_regression
 from ..statistics.standard_errors import ErrorKind
 from ..statistics.three_step import AssignedRows
 from ._class_analysis import ClassAnalysis
 from ._outcomes import fit_outcome
+from ._regression import TOLERANCE, fit_with_sizes
 
 
 class ExternalVariables(ClassAnalysis):
@@ -37,6 +39,7 @@ class ExternalVariables(ClassAnalysis):
         *,
         steps: int = 3,
         kind: str = "observed",
+        level: float = 0.95,
         weights: str = "frequency",
         clusters: Any = None,
         strata: Any = None,
@@ -55,7 +58,9 @@ class ExternalVariables(ClassAnalysis):
             X: the table it was fitted on; not needed right after `fit`.
             sample_weight: one weight per row of X.
             steps: 1, 2 or 3.
-            kind: of the standard errors: "observed" information or "robust" (sandwich).
+            kind: of the standard errors: "observed" information, or "robust" (sandwich), which are right also where
+                the classes do not explain all of what the items have in common.
+            level: of the confidence intervals.
             weights: "frequency" or "sampling", as in `standard_errors`.
             clusters: the cluster of each row: the errors are robust.
             strata: the stratum of each row.
@@ -67,15 +72,21 @@ class ExternalVariables(ClassAnalysis):
             raise LearningError("The model has one class, so that membership has nothing to be regressed on.")
         model, rows = self._analysed(X, sample_weight, merge=False)
         how = ErrorKind.of(len(rows.codes), kind, weights, clusters, strata)
-        if steps < 3:
-            self._refuse_constraints("one or two steps")
         if steps == 1:
             starts = self.n_init if n_init is None else n_init
             settings.whole("n_init", starts, 1, LearningError)
-            return one_step_regression(model, rows, covariates, how, starts, self._seed())
+            free = self._parameter_count(self.network_) - (self.n_hidden_ - 1) * bool(self.learn_prior)
+            options = self._options("regression") | {"checkpoint": None, "tolerance": TOLERANCE, "accelerate": True}
+            options |= {"cycles": 1, "smoothing": model.smoothing}
+
+            def fit(sizes: RowSizes, some: Patterns) -> tuple[LatentClasses, np.ndarray]:
+                with options["watch"]:
+                    return fit_with_sizes(options, sizes, some, starts, self._hidden_of(model))
+
+            return one_step_regression(model, rows, covariates, fit, free, how, level)
         if steps == 2:
-            return two_step_regression(model, rows, covariates, how)
-        return three_step_regression(AssignedRows.of(model, rows), covariates, how)
+            return two_step_regression(model, rows, covariates, how, level)
+        return three_step_regression(AssignedRows.of(model, rows), covariates, how, level)
 
     def distal_outcome(
         self,
@@ -85,7 +96,8 @@ class ExternalVariables(ClassAnalysis):
         *,
         steps: int = 3,
         correction: str = "bch",
-        kind: str | None = None,
+        kind: str = "robust",
+        level: float = 0.95,
         weights: str = "frequency",
         clusters: Any = None,
         strata: Any = None,
@@ -96,7 +108,7 @@ class ExternalVariables(ClassAnalysis):
         Three steps use the class that each row is assigned to, corrected for wrong assignments. Two steps leave class
         sizes and item-response probabilities as they are, one step estimates them anew with the outcome as one more
         column; this model is not changed. But with "bch", which supposes nothing of it, a number is normally
-        distributed in each class. Standard errors contain the uncertainty of the classes.
+        distributed in each class. Standard errors are robust (sandwich) and contain the uncertainty of the classes.
 
         Args:
             outcome: a number or a word for each row of X; of 0 and 1 the mean is told. Rows where it is missing tell
@@ -105,8 +117,9 @@ class ExternalVariables(ClassAnalysis):
             sample_weight: one weight per row of X.
             steps: 1, 2 or 3.
             correction: of three steps: "bch" (Bolck, Croon and Hagenaars) or "ml" (maximum likelihood).
-            kind: of the standard errors: "observed" information, "robust" (sandwich), or "outer"; those of "bch" are
-                robust.
+            kind: of the standard errors: "robust" (sandwich), right also where the model of the outcome is not;
+                "observed" information, or "outer", which suppose that it is, and which "bch" does not have.
+            level: of the confidence intervals.
             weights: "frequency" or "sampling", as in `standard_errors`.
             clusters: the cluster of each row: the errors are robust.
             strata: the stratum of each row.
@@ -116,21 +129,20 @@ class ExternalVariables(ClassAnalysis):
         settings.choice("steps", steps, (1, 2, 3), LearningError)
         settings.choice("correction", correction, ("bch", "ml"), LearningError)
         by_means = steps == 3 and correction == "bch"
-        if by_means and kind is not None:
+        if by_means:
             settings.choice("kind", kind, ("robust",), LearningError)
         assigned = self._assigned(X, sample_weight) if steps == 3 else None
         options = self._options() | {"checkpoint": None, "watch": None}
         if assigned is not None:
-            plain = kind or ("robust" if by_means else "observed")
-            how = ErrorKind.of(len(assigned.weights), plain, weights, clusters, strata)
+            how = ErrorKind.of(len(assigned.weights), kind, weights, clusters, strata)
             if by_means:
-                return corrected_means(assigned, outcome, how)
-            return assigned_outcome(assigned, outcome, partial(fit_outcome, options), how)
+                return corrected_means(assigned, outcome, how, level)
+            return assigned_outcome(assigned, outcome, partial(fit_outcome, options), how, level)
         model, rows = self._analysed(X, sample_weight, merge=False)
-        how = ErrorKind.of(len(rows.codes), kind or "observed", weights, clusters, strata)
+        how = ErrorKind.of(len(rows.codes), kind, weights, clusters, strata)
         if steps == 2:
             first = Uncertainty.of(model, rows)
-            return later_outcome(model, rows, first, outcome, partial(fit_outcome, options), how)
+            return later_outcome(model, rows, first, outcome, partial(fit_outcome, options), how, level)
         self._refuse_constraints("one step")
         starts = self.n_init if n_init is None else n_init
         settings.whole("n_init", starts, 1, LearningError)
@@ -139,7 +151,7 @@ class ExternalVariables(ClassAnalysis):
             smoothing = {name: model.smoothing if name in model.names else 0.0 for name in start.names}
             return self._fit_from(start, table, smoothing, starts - 1)
 
-        return joint_outcome(model, rows, outcome, fit, how)
+        return joint_outcome(model, rows, outcome, fit, how, level)
 
     def _assigned(self, X: Any, sample_weight: Any) -> AssignedRows:
         """The likeliest class of each row, with how often it is the wrong one."""

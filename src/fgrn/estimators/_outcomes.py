@@ -9,7 +9,7 @@ import numpy as np
 
 from ..flow.gaussian_leaves import GaussianLeaves
 from ..graph import structures
-from ..statistics.distal_outcomes import OUTCOME, LevelsInClasses, NormalInClasses, OutcomeInClasses, OutcomeValues
+from ..statistics.outcome_values import OUTCOME, LevelsInClasses, NormalInClasses, OutcomeInClasses, OutcomeValues
 
 CLASSES = "classes"
 """The hidden variable beside the outcome."""

@@ -11,6 +11,7 @@ from ..core.exceptions import LearningError, unknown_name
 from ..core.printing import html_table, text_table
 from ..tables.outputs import frame_of_records
 from .latent_classes import LatentClasses
+from .results import Result
 
 SAME = 1e-9
 """Probabilities that differ by no more are equal under constraints."""
@@ -71,7 +72,7 @@ def class_order(model: LatentClasses, by: Any) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class SolutionComparison:
+class SolutionComparison(Result):
     """How two assignments of the same rows to classes agree.
 
     Attributes:
@@ -81,7 +82,10 @@ class SolutionComparison:
         agreement: the share of rows in matched classes.
         adjusted_rand: 1 if the two are the same but for the order, about 0 if they have nothing to do with each other
             (Hubert and Arabie 1985).
+        frames: everything as pandas data frames, by name: "agreement", "summary", "notes".
     """
+
+    _table_name = "agreement"
 
     table: np.ndarray
     matching: tuple[int | None, ...]
@@ -107,14 +111,17 @@ class SolutionComparison:
             _adjusted_rand(table),
         )
 
-    def to_frame(self) -> Any:
-        """The agreement table as a pandas data frame, a row for each class of the first solution."""
-        return frame_of_records(
-            [
-                {"class": k} | {f"other {m}": float(value) for m, value in enumerate(row)}
-                for k, row in enumerate(self.table)
-            ]
-        )
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """One mapping for each class of the first solution: the weight of its rows in each class of the other."""
+        return [
+            {"class": k}
+            | {f"other {m}": float(value) for m, value in enumerate(row)}
+            | {"matched_with": "" if match is None else f"other {match}"}
+            for k, (row, match) in enumerate(zip(self.table, self.matching, strict=True))
+        ]
+
+    def _other_frames(self) -> dict[str, Any]:
+        return {"summary": frame_of_records([{"agreement": self.agreement, "adjusted_rand": self.adjusted_rand}])}
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         heads = ["", *(f"other {m}" for m in range(self.table.shape[1])), "matched with"]
@@ -125,14 +132,15 @@ class SolutionComparison:
         return heads, rows
 
     @property
-    def _told(self) -> str:
-        return f"agreement {self.agreement:.1%}, adjusted Rand index {self.adjusted_rand:.4f}"
+    def notes(self) -> list[str]:
+        """How far the two agree, in words."""
+        return [f"agreement {self.agreement:.1%}, adjusted Rand index {self.adjusted_rand:.4f}"]
 
     def __str__(self) -> str:
-        return f"{text_table(*self._rows())}\n{self._told}"
+        return "\n".join([text_table(*self._rows()), *self.notes])
 
     def _repr_html_(self) -> str:
-        return html_table(f"Two solutions: {self._told}", *self._rows())
+        return html_table(f"Two solutions: {self.notes[0]}", *self._rows())
 
 
 def _adjusted_rand(table: np.ndarray) -> float:

@@ -24,9 +24,11 @@ from ..tables.frames import UNKNOWN
 from ..tables.outputs import frame_of_records
 from .alignment import in_order_of
 from .fit import GoodnessOfFit, goodness_of_fit
+from .intervals import check_level
 from .latent_classes import LatentClasses, Patterns, distinct_rows
 from .latent_profiles import MomentErrors, ProfileErrors
-from .standard_errors import StandardErrors, check_level
+from .results import Result
+from .standard_errors import StandardErrors
 
 Refit = Callable[[Patterns, int, int], LatentClasses]
 """Fits a model to rows: (rows, number of classes, seed) -> estimates."""
@@ -76,7 +78,7 @@ def _drawn_rows(rows: Patterns, generator: np.random.Generator) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class Bootstrap:
+class Bootstrap(Result):
     """Estimates from drawn rows, with classes in the order of the estimate.
 
     Attributes:
@@ -131,14 +133,20 @@ class Bootstrap:
         moments = MomentErrors(self.errors[rest], self.low[rest], self.high[rest], plain[rest], ~plain[rest])
         return ProfileErrors(found, moments)
 
-    def to_frame(self) -> Any:
-        """Estimates, standard errors and intervals as a pandas data frame."""
-        return self._as_errors.to_frame().drop(columns=["boundary", "identified"])
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """One mapping for each estimate: standard error and interval."""
+        return [
+            {key: value for key, value in one.items() if key not in ("boundary", "identified")}
+            for one in self._as_errors.as_dicts()
+        ]
+
+    @property
+    def notes(self) -> list[str]:
+        """How the numbers were found, in words."""
+        return [f"{self.kind} bootstrap, {len(self.replicates):,} replicates; {self.level:.0%} percentile intervals"]
 
     def __str__(self) -> str:
-        heads, rows = self._rows()
-        told = f"{self.kind} bootstrap, {len(self.replicates):,} replicates; {self.level:.0%} percentile intervals"
-        return f"{text_table(heads, rows, left=2)}\n{told}"
+        return "\n".join([text_table(*self._rows(), left=2), *self.notes])
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         errors = self._as_errors
@@ -148,7 +156,7 @@ class Bootstrap:
         return heads[:-1], [row[:-1] for row in rows]  # no boundary
 
     def _repr_html_(self) -> str:
-        return html_table(f"{self.kind} bootstrap", *self._rows())
+        return html_table("; ".join(self.notes), *self._rows())
 
 
 def bootstrap(
@@ -215,14 +223,17 @@ class LikelihoodRatio:
 
 
 @dataclass(frozen=True)
-class BootstrapTest:
+class BootstrapTest(Result):
     """Bootstrap likelihood-ratio tests of k against k + 1 classes (McLachlan 1987), the smallest k first.
 
     Attributes:
         tests: a `LikelihoodRatio` for each k.
         replicates: tables that were drawn for each.
         ratios: for each test the ratios of the replicates.
+        frames: everything as pandas data frames, by name: "tests", "ratios", "notes".
     """
+
+    _table_name = "tests"
 
     tests: tuple[LikelihoodRatio, ...]
     replicates: int
@@ -262,9 +273,19 @@ class BootstrapTest:
         """One mapping for each test."""
         return [asdict(one) for one in self.tests]
 
-    def to_frame(self) -> Any:
-        """The tests as a pandas data frame."""
-        return frame_of_records(self.as_dicts())
+    def _other_frames(self) -> dict[str, Any]:
+        records = [
+            {"classes": one.classes, "replicate": number, "ratio": ratio}
+            for one, ratios in zip(self.tests, self.ratios, strict=True)
+            for number, ratio in enumerate(ratios)
+        ]
+        return {"ratios": frame_of_records(records)}
+
+    @property
+    def notes(self) -> list[str]:
+        """How many tables were drawn, and what was chosen or is doubtful, in words."""
+        told = f"bootstrap likelihood-ratio test, {self.replicates:,} replicates"
+        return [told, *self.warnings] if self.warnings else [f"{told}; chosen: {self.chosen}"]
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         heads = ["classes", "log-likelihood", "one more", "ratio", "mean of replicates", "p"]
@@ -278,13 +299,11 @@ class BootstrapTest:
         return heads, rows
 
     def __str__(self) -> str:
-        told = f"bootstrap likelihood-ratio test, {self.replicates:,} replicates"
-        told += "".join(f"\nwarning: {one}" for one in self.warnings) or f"; chosen: {self.chosen}"
+        told = self.notes[0] + "".join(f"\nwarning: {one}" for one in self.warnings)
         return f"{text_table(*self._rows())}\n{told}"
 
     def _repr_html_(self) -> str:
-        told = "; ".join((f"Bootstrap likelihood-ratio test, {self.replicates:,} replicates", *self.warnings))
-        return html_table(told, *self._rows())
+        return html_table("; ".join(self.notes), *self._rows())
 
 
 def likelihood(model: LatentClasses, rows: Patterns) -> float:

@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..flow.gaussian_leaves import GaussianLeaves, Moments, StandardNumbers
+from ..flow.gaussian_leaves import GaussianLeaves, Moments
 from ..flow.moment_constraints import MomentConstraints
 
 
@@ -98,13 +98,6 @@ class ContinuousItems:
         found: np.ndarray = self.means[classes] + spread * generator.standard_normal(spread.shape)
         return found
 
-    def updated(self, shares: np.ndarray, numbers: np.ndarray) -> ContinuousItems:
-        """The means and variances that are likeliest if rows belong to classes in these shares, (rows, K)."""
-        rows = StandardNumbers.of(self.leaves, numbers)
-        before = self.leaves.parameters_of(self.moments)
-        made = self.leaves.updated(self.leaves.counts(shares, rows), before, self.constraints)
-        return ContinuousItems.of(self.leaves, self.leaves.estimates(made))
-
     def with_column(self, numbers: ContinuousItems) -> ContinuousItems:
         """The same with more columns beside them; all variances may differ."""
         own, more = self.leaves, numbers.leaves
@@ -112,11 +105,6 @@ class ContinuousItems:
         means = np.concatenate([self.means, numbers.means], axis=1)
         variances = np.concatenate([self.variances, numbers.variances], axis=1)
         return ContinuousItems(replace(own, **joined, start=None), means, variances)
-
-    def at_random(self, generator: np.random.Generator) -> ContinuousItems:
-        """Means and variances to start from at random."""
-        drawn = replace(self.leaves, start=None).drawn(generator)
-        return ContinuousItems.of(self.leaves, self.leaves.estimates(drawn))
 
     # Derivatives by means and logarithms of variances
 

@@ -8,8 +8,12 @@
                   two steps, with the probability of the assignment in place of that of the answers (Vermunt 2010)
 
 But for BCH a number is normally distributed in each class, with a mean and a variance of its own. Numbers 0 and 1 are
-levels whose mean is reported. Errors contain the uncertainty of the classes: see `first_step`. In one step, two steps
-and ML a row without the outcome has its part in the classes alone, as far as they are estimated.
+levels whose mean is reported. In one step, two steps and ML a row without the outcome has its part in the classes
+alone, as far as they are estimated.
+
+Errors contain the uncertainty of the classes: see `first_step`. They are robust unless said otherwise: those of BCH are
+of no other kind, and those of the observed information are too small, or too large, where the outcome is not normally
+distributed in the classes, or the classes do not explain all of what the items have in common.
 """
 
 from __future__ import annotations
@@ -24,24 +28,18 @@ from ..core.exceptions import LearningError
 from ..core.labels import Label
 from ..core.printing import html_table, text_table
 from ..flow.gaussian_leaves import GaussianLeaves
-from ..tables import frames
-from ..tables.frames import UNKNOWN
-from ..tables.missing import is_missing_value
 from ..tables.outputs import frame_of_records
 from .alignment import nearest_order
 from .chi_square import chi_square_tail
 from .continuous_items import ContinuousItems
-from .covariates import NUMBERS, refuse_infinite
 from .first_step import LaterStep, Uncertainty, membership_derivative
-from .fisher_information import Inverse, information
+from .fisher_information import LEAST_EXPECTED, Inverse, information
+from .intervals import check_level, half_width, probability_limits
 from .latent_classes import LatentClasses, Patterns, memberships
+from .outcome_values import OUTCOME, LevelsInClasses, OutcomeInClasses, OutcomeValues, outcome_in_classes
+from .results import Result
 from .standard_errors import ErrorKind, parameter_covariance
 from .three_step import AssignedRows
-
-OUTCOME = "outcome"
-
-MOST_LEVELS = 100
-"""Of an outcome of words."""
 
 NO_VARIANCE, NO_DIFFERENCE = 1e-10, 1e-6
 """Variances for one row, and differences of means, that are 0, in units of the outcome over the rows."""
@@ -50,12 +48,16 @@ STEP_WORDS = {1: "one step", 2: "two steps", 3: "three steps"}
 
 
 @dataclass(frozen=True, eq=False)
-class DistalOutcome:
+class DistalOutcome(Result):
     """The mean of a number, or the probabilities of the levels of a word, in each class.
 
     Attributes:
-        means: (classes,) of a number; (classes, levels) probabilities of words.
+        means: (classes,) of a number; (classes, levels) probabilities of words. Those of "bch" may be a little below 0
+            or above 1.
         errors: their standard errors.
+        low: lower limits of the confidence intervals, and `high` the upper ones; those of probabilities, and of the
+            mean of 0 and 1, stay between 0 and 1.
+        boundary: which probabilities are 0 or 1, where the limits are those of a binomial proportion.
         covariance: of all of them, class by class.
         chi_square: the Wald test that they are equal in all classes, with `df` and `p`; None, as `p`, where means that
             differ have no variance, so that it does not apply.
@@ -64,10 +66,17 @@ class DistalOutcome:
         variances: (classes,) of a number that is normally distributed in the classes, else None.
         steps: 1, 2 or 3, and `correction`: "bch" or "ml" in three steps, else "".
         kind: of the standard errors, "observed", "robust" or "outer".
+        level: of the confidence intervals.
+        frames: everything as pandas data frames, by name: "outcome", "test", "notes".
     """
+
+    _table_name = "outcome"
 
     means: np.ndarray
     errors: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    boundary: np.ndarray
     covariance: np.ndarray
     chi_square: float | None
     df: int
@@ -78,104 +87,69 @@ class DistalOutcome:
     steps: int = 3
     correction: str = "bch"
     kind: str = "robust"
+    level: float = 0.95
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """One mapping for each class, and level of words, with the 95 % confidence interval."""
-        from scipy.special import ndtri
-
-        half, found = float(ndtri(0.975)), []
-        words: tuple[Label | None, ...] = self.levels or (None,)
-        shape = (len(self.means), len(words))
-        for k, (means, errors) in enumerate(zip(self.means.reshape(shape), self.errors.reshape(shape), strict=True)):
-            for level, mean, error in zip(words, means.tolist(), errors.tolist(), strict=True):
-                one = {"class": k} if level is None else {"class": k, "level": str(level)}
-                low, high = mean - half * error, mean + half * error
-                found.append(one | {"mean": mean, "standard_error": error, "low": low, "high": high})
-        return found
-
-    def to_frame(self) -> Any:
-        """The means as a pandas data frame."""
-        return frame_of_records(self.as_dicts())
-
-    def _rows(self) -> tuple[list[str], list[list[str]]]:
-        numbers = [(f"{one['mean']:.4f}", f"{one['standard_error']:.4f}") for one in self.as_dicts()]
-        if not self.levels:
-            return ["", "mean", "s.e."], [[f"class {k}", *cells] for k, cells in enumerate(numbers)]
-        places = [(k, level) for k in range(len(self.means)) for level in self.levels]
-        rows = [[f"class {k}", str(level), *cells] for (k, level), cells in zip(places, numbers, strict=True)]
-        return ["", "level", "probability", "s.e."], rows
+        """One mapping for each class, and level of words, with the confidence interval."""
+        places = [(k, level) for k in range(len(self.means)) for level in self.levels or (None,)]
+        parts = (self.means, self.errors, self.low, self.high, self.boundary)
+        return [
+            ({"class": k} if level is None else {"class": k, "level": str(level)})
+            | {self._what: value, "standard_error": error, "low": low, "high": high, "boundary": bound}
+            for (k, level), value, error, low, high, bound in zip(
+                places, *(part.ravel().tolist() for part in parts), strict=True
+            )
+        ]
 
     @property
-    def _told(self) -> str:
+    def _what(self) -> str:
+        """What is told of each class."""
+        return "probability" if self.levels else "mean"
+
+    def _other_frames(self) -> dict[str, Any]:
+        test = {"chi_square": self.chi_square, "df": self.df, "p": self.p, "rows": self.rows, "steps": self.steps,
+                "correction": self.correction, "kind": self.kind}  # fmt: skip
+        return {"test": frame_of_records([{key: np.nan if v is None else v for key, v in test.items()}])}
+
+    def _rows(self) -> tuple[list[str], list[list[str]]]:
+        rows = [
+            [
+                f"class {one['class']}", *([one["level"]] if self.levels else []), f"{one[self._what]:.4f}",
+                "-" if one["boundary"] else f"{one['standard_error']:.4f}", f"{one['low']:.4f}", f"{one['high']:.4f}",
+                *(["boundary" if one["boundary"] else ""] if self.boundary.any() else []),
+            ]
+            for one in self.as_dicts()
+        ]  # fmt: skip
+        heads = ["", *(["level"] if self.levels else []), self._what, "s.e.", "low", "high"]
+        return [*heads, *([""] if self.boundary.any() else [])], rows
+
+    @property
+    def notes(self) -> list[str]:
+        """The test, how the numbers were found, and what to be careful about, in sentences."""
         how = STEP_WORDS[self.steps] + (f", {self.correction.upper()}" if self.correction else "")
         test = "estimates are on the boundary, where Wald's test does not apply"
         if self.chi_square is not None and self.p is not None:
             test = f"chi-square {self.chi_square:.3f}, df {self.df}, p {self.p:.4f}"
-        return f"equal {'probabilities' if self.levels else 'means'}: {test}; {how}, {self.rows:,} rows"
+        equal = "equal probabilities" if self.levels else "equal means"
+        found = [f"{equal}: {test}; {how}, {self.rows:,} rows; {self.kind} standard errors, {self.level:.0%} intervals"]
+        if self.boundary.any():
+            found.append(
+                "boundary: the probability is 0 or 1, where Wald intervals are not valid; the limits are at least "
+                "those of a binomial proportion in as many rows as the class has"
+            )
+        if self.boundary.any() and ((self.means < 0) | (self.means > 1)).any():
+            found.append(
+                "BCH corrects means, and its probabilities may be below 0 or above 1; those of ML and of two steps "
+                "are not"
+            )
+        return found
 
     def __str__(self) -> str:
-        return f"{text_table(*self._rows(), left=2 if self.levels else 1)}\n{self._told}"
+        table = text_table(*self._rows(), left=2 if self.levels else 1, bars=bool(self.boundary.any()))
+        return "\n".join([table, *self.notes])
 
     def _repr_html_(self) -> str:
-        return html_table(f"Distal outcome: {self._told}", *self._rows())
-
-
-@dataclass(frozen=True, eq=False)
-class OutcomeValues:
-    """The outcome of each row.
-
-    known    (rows,): which rows have it, and a positive weight
-    numbers  (rows,): of numbers, 0 where it is not known; None for words
-    codes    (rows,): the number of the level, of words and of 0 and 1; UNKNOWN where it is not known; None for numbers
-    levels   the levels
-    """
-
-    known: np.ndarray
-    numbers: np.ndarray | None
-    codes: np.ndarray | None
-    levels: tuple[Label, ...]
-
-    @classmethod
-    def of(cls, outcome: Any, weights: np.ndarray) -> OutcomeValues:
-        """From a value for each row, with a missing value where it is not known."""
-        values = frames.as_list(frames.as_column(outcome, OUTCOME))
-        if len(values) != len(weights):
-            raise LearningError(f"The outcome has {len(values):,} values for {len(weights):,} rows.")
-        known = np.array([not is_missing_value(value) for value in values], dtype=bool) & (weights > 0)
-        if not known.any():
-            raise LearningError("No row has the outcome.")
-        some = [value for value, is_known in zip(values, known, strict=True) if is_known]
-        of_numbers = all(isinstance(value, NUMBERS) for value in some)
-        if len({float(value) if of_numbers else str(value) for value in some}) < 2:
-            raise LearningError("All known values of the outcome are equal: there is nothing to compare.")
-        if of_numbers:
-            numbers = np.array([float(v) if is_known else 0.0 for v, is_known in zip(values, known, strict=True)])
-            refuse_infinite(numbers, "An outcome")
-            if not set(numbers[known].tolist()) <= {0.0, 1.0}:
-                return cls(known, numbers, None, ())
-            return cls(known, numbers, np.where(known, numbers, UNKNOWN).astype(np.int32), (0, 1))
-        levels, code = np.unique(np.array([str(value) for value in some]), return_inverse=True)
-        if len(levels) > MOST_LEVELS:
-            raise LearningError(
-                f"An outcome of words has at most {MOST_LEVELS} different ones. Got {len(levels):,}.",
-                value=len(levels),
-                remedies="join levels",
-            )
-        codes = np.full(len(values), UNKNOWN, dtype=np.int32)
-        codes[known] = code.reshape(-1)
-        return cls(known, None, codes, tuple(levels.tolist()))
-
-    @property
-    def indicators(self) -> np.ndarray:
-        """(rows, L): 1 for the level of a row and 0 for the others; all 0 where it is not known."""
-        found: np.ndarray = np.asarray(self.codes)[:, None] == np.arange(len(self.levels))
-        return found.astype(np.float64)
-
-    @property
-    def columns(self) -> np.ndarray:
-        """(rows, Q): the number, 0 where it is not known; or the levels as `indicators`."""
-        found: np.ndarray = self.indicators if self.numbers is None else self.numbers[:, None]
-        return found
+        return html_table("Distal outcome: " + "; ".join(self.notes), *self._rows())
 
 
 def _wald_test(
@@ -201,18 +175,62 @@ def _wald_test(
     return statistic, df, chi_square_tail(statistic, df) if df else 1.0
 
 
-def _outcome(means: np.ndarray, covariance: np.ndarray, values: OutcomeValues, **told: Any) -> DistalOutcome:
-    """The result from means, (classes, Q), and their covariance matrix, class by class."""
+def _refuse_empty(within: np.ndarray) -> None:
+    """Raise an error if a class has no row with the outcome; `within`, (classes,), are the rows that have it."""
+    empty = np.flatnonzero(within < LEAST_EXPECTED)
+    if len(empty):
+        raise LearningError(
+            f"No row of class {', '.join(map(str, empty))} has the outcome, so that nothing can be said of it there.",
+            remedies="use fewer classes",
+        )
+
+
+def _outcome(
+    means: np.ndarray,
+    covariance: np.ndarray,
+    values: OutcomeValues,
+    within: np.ndarray,
+    level: float,
+    bounded: bool = True,
+    **told: Any,
+) -> DistalOutcome:
+    """The result from means, (classes, Q), and their covariance matrix, class by class.
+
+    Args:
+        means: the means of numbers, or the probabilities of levels.
+        covariance: of all of them.
+        values: the outcome of each row.
+        within: (classes,) the rows of each class that have the outcome.
+        level: of the confidence intervals.
+        bounded: whether estimates of probabilities are between 0 and 1. If they are not, an interval whose symmetric
+            limits are not between them is cut there, since on the logit scale it would be far too wide.
+        told: other attributes of the result.
+    """
+    check_level(level)
+    _refuse_empty(within)
     classes, words = len(means), values.numbers is None
-    errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    errors = np.sqrt(np.maximum(np.diag(covariance), 0.0)).reshape(means.shape)
+    half, boundary = half_width(errors, level), np.zeros(means.shape, dtype=bool)
+    low, high = means - half, means + half
+    if values.codes is not None:
+        rows = np.broadcast_to(within[:, None], means.shape)
+        zeros, ones = means * rows < LEAST_EXPECTED, (1 - means) * rows < LEAST_EXPECTED
+        boundary = zeros | ones
+        if not bounded:
+            zeros, ones = zeros | (low < 0), ones | (high > 1)
+        low, high = probability_limits(means, errors, zeros, ones, rows, level)
+    arrays = {"means": means, "errors": errors, "low": low, "high": high, "boundary": boundary}
     shape = means.shape if words else (classes,)
+    chi_square, df, p = _wald_test(means, covariance, values)
     return DistalOutcome(
-        means.reshape(shape), errors.reshape(shape), covariance, *_wald_test(means, covariance, values),
-        int(values.known.sum()), values.levels if words else (), **told,
+        **{name: part.reshape(shape) for name, part in arrays.items()}, covariance=covariance, chi_square=chi_square,
+        df=df, p=p, rows=int(values.known.sum()), levels=values.levels if words else (), level=level, **told,
     )  # fmt: skip
 
 
-def corrected_means(assigned: AssignedRows, outcome: Any, kind: ErrorKind | None = None) -> DistalOutcome:
+def corrected_means(
+    assigned: AssignedRows, outcome: Any, kind: ErrorKind | None = None, level: float = 0.95
+) -> DistalOutcome:
     """Three steps with the correction of Bolck, Croon and Hagenaars; rows without the outcome are left out."""
     kind = kind or ErrorKind("robust")
     values = OutcomeValues.of(outcome, assigned.weights)
@@ -221,8 +239,7 @@ def corrected_means(assigned: AssignedRows, outcome: Any, kind: ErrorKind | None
     back = np.linalg.pinv(assigned.errors)
     share = back[chosen]
     total = weights @ share
-    if (total <= 0).any():
-        raise LearningError("A class has no weight left among the rows with the outcome.", remedies="use fewer classes")
+    _refuse_empty(total)
     means = (share * weights[:, None]).T @ y / total[:, None]
     around = share[:, :, None] * (y[:, None, :] - means) / total[:, None]  # (rows, classes, Q)
     influence = np.zeros((len(kept), classes * y.shape[1]))
@@ -234,87 +251,7 @@ def corrected_means(assigned: AssignedRows, outcome: Any, kind: ErrorKind | None
         moved = np.einsum("lr,rk,sl,ksq->lrkq", assigned.errors, back, back, apart, optimize=True) / total[:, None]
         influence -= assigned.first.influence[:, classes:] @ moved.reshape(classes**2, -1)
     covariance = kind.meat(influence, assigned.weights, assigned.weights**2)
-    return _outcome(means, covariance, values, kind="robust")
-
-
-@dataclass(frozen=True, eq=False)
-class LevelsInClasses:
-    """The probabilities of the levels of an outcome in each class, (K, L); the parameters are their logits."""
-
-    table: np.ndarray
-
-    def log_density(self, values: OutcomeValues) -> np.ndarray:
-        """(rows, K): the logarithm of the probability of the outcome of each row; 0 where it is missing."""
-        with np.errstate(divide="ignore"):
-            found = np.log(self.table.T)[values.codes]
-        return np.where(values.known[:, None], found, 0.0)
-
-    def gradient(self, values: OutcomeValues) -> np.ndarray:
-        """(rows, K, P): the derivatives of `log_density` in class k by the parameters of class k."""
-        return np.where(values.known[:, None, None], values.indicators[:, None, :] - self.table, 0.0)
-
-    def curvature(self, values: OutcomeValues, share: np.ndarray) -> np.ndarray:
-        """(K, P, P): minus the second derivatives, summed over rows with these weights in the classes, (rows, K)."""
-        found: np.ndarray = (values.known @ share)[:, None, None] * self._spread
-        return found
-
-    def reported(self, values: OutcomeValues) -> tuple[np.ndarray, np.ndarray]:
-        """(K, Q): the probabilities that are reported, and (K, Q, P): their derivatives by the parameters."""
-        shown = slice(None) if values.numbers is None else slice(1, 2)  # of 0 and 1 the mean
-        return self.table[:, shown], self._spread[:, shown]
-
-    @property
-    def variances(self) -> None:
-        """None: levels have no variance."""
-
-    @property
-    def _spread(self) -> np.ndarray:
-        return np.array([np.diag(row) - np.outer(row, row) for row in self.table])
-
-
-@dataclass(frozen=True, eq=False)
-class NormalInClasses:
-    """The means and variances of an outcome in each class, (K,); the parameters are the mean and log(variance)."""
-
-    means: np.ndarray
-    variances: np.ndarray
-
-    def log_density(self, values: OutcomeValues) -> np.ndarray:
-        """See `LevelsInClasses`."""
-        away = (values.columns - self.means) ** 2 / self.variances
-        return np.where(values.known[:, None], -0.5 * (away + np.log(2 * np.pi * self.variances)), 0.0)
-
-    def gradient(self, values: OutcomeValues) -> np.ndarray:
-        """See `LevelsInClasses`."""
-        away = values.columns - self.means
-        scaled = away / self.variances
-        return np.where(values.known[:, None, None], np.stack([scaled, 0.5 * (away * scaled - 1)], axis=2), 0.0)
-
-    def curvature(self, values: OutcomeValues, share: np.ndarray) -> np.ndarray:
-        """See `LevelsInClasses`."""
-        share, away = share * values.known[:, None], values.columns - self.means
-        found = np.empty((len(self.means), 2, 2))
-        found[:, 0, 0] = share.sum(axis=0) / self.variances
-        found[:, 0, 1] = found[:, 1, 0] = (share * away).sum(axis=0) / self.variances
-        found[:, 1, 1] = 0.5 * (share * away**2).sum(axis=0) / self.variances
-        return found
-
-    def reported(self, values: OutcomeValues) -> tuple[np.ndarray, np.ndarray]:
-        """See `LevelsInClasses`."""
-        return self.means[:, None], np.tile([[[1.0, 0.0]]], (len(self.means), 1, 1))
-
-
-OutcomeInClasses = LevelsInClasses | NormalInClasses
-
-
-def _outcome_in_classes(members: np.ndarray, weights: np.ndarray, values: OutcomeValues) -> OutcomeInClasses:
-    """The distribution of an outcome in rows with these class memberships, (rows, K)."""
-    share = members * (weights * values.known)[:, None]
-    total = np.maximum(share.sum(axis=0), 1e-300)
-    if values.codes is not None:
-        return LevelsInClasses(share.T @ values.indicators / total[:, None])
-    means = share.T @ values.columns[:, 0] / total
-    return NormalInClasses(means, (share * (values.columns - means) ** 2).sum(axis=0) / total)
+    return _outcome(means, covariance, values, total, level, bounded=False, kind="robust")
 
 
 FitOutcome = Callable[[np.ndarray, np.ndarray, OutcomeValues, OutcomeInClasses], OutcomeInClasses]
@@ -328,15 +265,18 @@ def later_outcome(
     outcome: Any,
     fit: FitOutcome,
     kind: ErrorKind | None = None,
+    level: float = 0.95,
 ) -> DistalOutcome:
     """Two steps: the distribution of an outcome in classes whose sizes and probabilities stay as they were found.
 
     For three steps by ML the model is that of the assigned classes.
     """
-    kind = kind or ErrorKind()
+    from scipy.linalg import block_diag
+
+    kind = kind or ErrorKind("robust")
     values = OutcomeValues.of(outcome, rows.weights)
     before = model.posterior(rows)[0]
-    found = fit(before, rows.weights, values, _outcome_in_classes(before, rows.weights, values))
+    found = fit(before, rows.weights, values, outcome_in_classes(before, rows.weights, values))
     with np.errstate(divide="ignore"):
         members = memberships(np.log(before) + found.log_density(values))[0]
     classes, each = model.n_classes, found.gradient(values)
@@ -352,23 +292,18 @@ def later_outcome(
     matrix = curved.reshape(scores.shape[1], -1) + scores.T @ (scores * rows.weights[:, None])
     across = membership_derivative(model, rows, members, own)
     spread = LaterStep(Inverse.of(matrix).matrix, scores, across).covariance(first, rows.weights, kind)
-    return _later_result(found, values, spread, kind=kind.name, steps=2, correction="")
-
-
-def _later_result(found: OutcomeInClasses, values: OutcomeValues, spread: np.ndarray, **told: Any) -> DistalOutcome:
-    """The result from the covariance matrix of the parameters of all classes."""
-    from scipy.linalg import block_diag
-
     means, moved = found.reported(values)
     jacobian = block_diag(*moved)
-    return _outcome(means, jacobian @ spread @ jacobian.T, values, variances=found.variances, **told)
+    within = values.known @ share
+    told: dict[str, Any] = {"variances": found.variances, "kind": kind.name, "steps": 2, "correction": ""}
+    return _outcome(means, jacobian @ spread @ jacobian.T, values, within, level, **told)
 
 
 def assigned_outcome(
-    assigned: AssignedRows, outcome: Any, fit: FitOutcome, kind: ErrorKind | None = None
+    assigned: AssignedRows, outcome: Any, fit: FitOutcome, kind: ErrorKind | None = None, level: float = 0.95
 ) -> DistalOutcome:
     """Three steps by maximum likelihood: the distribution of an outcome by the classes that rows are assigned to."""
-    found = later_outcome(assigned.model, assigned.rows, assigned.first, outcome, fit, kind)
+    found = later_outcome(assigned.model, assigned.rows, assigned.first, outcome, fit, kind, level)
     return replace(found, steps=3, correction="ml")
 
 
@@ -377,12 +312,17 @@ FitJointly = Callable[[LatentClasses, Patterns], LatentClasses]
 
 
 def joint_outcome(
-    model: LatentClasses, rows: Patterns, outcome: Any, fit: FitJointly, kind: ErrorKind | None = None
+    model: LatentClasses,
+    rows: Patterns,
+    outcome: Any,
+    fit: FitJointly,
+    kind: ErrorKind | None = None,
+    level: float = 0.95,
 ) -> DistalOutcome:
     """One step: the outcome is one more column of the model, and all is estimated together."""
-    kind = kind or ErrorKind()
+    kind = kind or ErrorKind("robust")
     values = OutcomeValues.of(outcome, rows.weights)
-    start = _outcome_in_classes(model.posterior(rows)[0], rows.weights, values)
+    start = outcome_in_classes(model.posterior(rows)[0], rows.weights, values)
     first, table = _with_outcome(model, rows, values, start)
     found = fit(first, table)
     found = found.ordered(nearest_order(found, first))
@@ -398,8 +338,9 @@ def joint_outcome(
         items = found.continuous_items
         means, variances = items.means[:, -1:], items.variances[:, -1]
         moved = known.moment_jacobian()[np.arange(items.means.size).reshape(items.means.shape)[:, -1]]
-    told = {"steps": 1, "correction": "", "kind": kind.name, "variances": variances}
-    return _outcome(means, moved @ spread @ moved.T, values, **told)
+    within = (rows.weights * values.known) @ found.posterior(table)[0]
+    told: dict[str, Any] = {"steps": 1, "correction": "", "kind": kind.name, "variances": variances}
+    return _outcome(means, moved @ spread @ moved.T, values, within, level, **told)
 
 
 def _with_outcome(

@@ -28,6 +28,7 @@ from ..tables.frames import UNKNOWN
 from ..tables.outputs import frame_of_records
 from .chi_square import chi_square_tail
 from .latent_classes import LatentClasses, Patterns
+from .results import Result
 
 FEW_ROWS_PER_CELL = 5.0
 """Rows for each cell below which the chi-square distribution is a poor approximation."""
@@ -47,7 +48,7 @@ class FitStatistic:
 
 
 @dataclass(frozen=True)
-class GoodnessOfFit:
+class GoodnessOfFit(Result):
     """Statistics of fit of a latent class model to the table of all patterns of answers.
 
     Attributes:
@@ -59,7 +60,10 @@ class GoodnessOfFit:
         parameters: free parameters of the model.
         replicates: tables drawn from the model, by which the p-values were found; 0 if they are of the chi-square
             distribution.
+        frames: everything as pandas data frames, by name: "fit", "notes".
     """
+
+    _table_name = "fit"
 
     statistics: tuple[FitStatistic, ...]
     df: int
@@ -187,13 +191,16 @@ class PairResidual:
 
 
 @dataclass(frozen=True)
-class BivariateResiduals:
+class BivariateResiduals(Result):
     """Residual association of every pair of items (Vermunt and Magidson 2005); much more than 1, 3.84 say, is too much.
 
     Attributes:
         names: the items.
         pairs: a `PairResidual` for each pair, the largest first.
+        frames: everything as pandas data frames, by name: "pairs", "notes".
     """
+
+    _table_name = "pairs"
 
     names: tuple[str, ...]
     pairs: tuple[PairResidual, ...]
@@ -210,10 +217,6 @@ class BivariateResiduals:
     def as_dicts(self) -> list[dict[str, Any]]:
         """One mapping for each pair."""
         return [asdict(one) for one in self.pairs]
-
-    def to_frame(self) -> Any:
-        """The pairs as a pandas data frame, the largest residual first."""
-        return frame_of_records(self.as_dicts())
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         rows = [[one.first, one.second, f"{one.residual:.3f}", f"{one.df}", f"{one.rows:,.0f}"] for one in self.pairs]

@@ -29,6 +29,7 @@ from .bootstrap import likelihood
 from .chi_square import chi_square_tail
 from .continuous_items import ContinuousItems
 from .latent_classes import LatentClasses, Patterns, distinct_rows
+from .results import sentences_frame
 
 FitFrom = Callable[[LatentClasses, Patterns, Mapping[str, float], int], LatentClasses]
 """Fits a model that starts from given estimates to rows: (start, rows, smoothing by column, random starts besides)."""
@@ -102,7 +103,7 @@ class GroupComparison:
 
     @property
     def frames(self) -> dict[str, Any]:
-        """Everything as pandas data frames, by name: "models", "tests", "sizes", "items"."""
+        """Everything as pandas data frames, by name: "models", "tests", "sizes", "items", "notes"."""
         sizes = [
             {"group": group, "class": k, "size": float(self.sizes[g, k]), "size_if_free": float(self.free_sizes[g, k])}
             for g, group in enumerate(self.groups)
@@ -122,6 +123,7 @@ class GroupComparison:
             "tests": frame_of_records([asdict(one) for one in self.tests]),
             "sizes": frame_of_records(sizes),
             "items": frame_of_records(items),
+            "notes": sentences_frame(self.notes),
         }
 
     def _number_records(self) -> list[dict[str, Any]]:
@@ -165,7 +167,8 @@ class GroupComparison:
         ]
 
     @property
-    def _notes(self) -> list[str]:
+    def notes(self) -> list[str]:
+        """What to be careful about, in words."""
         found = [f"{counted(self.left_out, 'row')} without a group left out"] if self.left_out else []
         few = int((self.rows < self.models[-1].n_parameters / len(self.groups)).sum())
         if few:
@@ -178,10 +181,10 @@ class GroupComparison:
     def __str__(self) -> str:
         head = f"Latent classes in {len(self.groups)} groups, {counted(self.equal.n_classes, 'class', 'classes')}"
         tables = [f"{title}\n{text_table(heads, rows, indent=2)}" for title, heads, rows in self._tables()]
-        return "\n\n".join([head, *tables, *self._notes])
+        return "\n\n".join([head, *tables, *self.notes])
 
     def _repr_html_(self) -> str:
-        notes = "".join(f"; {note}" for note in self._notes)
+        notes = "".join(f"; {note}" for note in self.notes)
         return "".join(html_table(f"{title}{notes}", heads, rows) for title, heads, rows in self._tables())
 
 

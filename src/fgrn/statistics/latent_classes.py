@@ -76,12 +76,6 @@ class LatentClasses:
         return self.numbers
 
     @property
-    def free_profile_parameters(self) -> int:
-        """The number of free parameters of all tables, means and variances without constraints; not of class sizes."""
-        tables = self.n_classes * (sum(self.sizes) - len(self.names))
-        return tables + (0 if self.numbers is None else self.numbers.leaves.free_parameters)
-
-    @property
     def values(self) -> np.ndarray:
         """All estimates: class sizes, item-response probabilities class by class, then means, then variances."""
         numbers = [] if self.numbers is None else [self.numbers.values]

@@ -16,11 +16,12 @@ import numpy as np
 
 from ..core.labels import Label
 from ..core.printing import html_table, text_table
-from ..tables.outputs import frame_of_records
 from .continuous_items import ContinuousItems
 from .fisher_information import Information, Inverse, information
+from .intervals import check_level
 from .latent_classes import ClassLogits, LatentClasses, Patterns
-from .standard_errors import ErrorKind, StandardErrors, check_level, errors_of, parameter_covariance
+from .results import Result
+from .standard_errors import ErrorKind, StandardErrors, errors_of, parameter_covariance
 
 UNDETERMINED = 1e-6
 """How far an estimate may move along a direction that the rows do not determine, to be determined itself."""
@@ -67,7 +68,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, eq=False)
-class ProfileErrors:
+class ProfileErrors(Result):
     """Standard errors and confidence intervals of class sizes, probabilities, means and variances.
 
     Attributes:
@@ -78,6 +79,7 @@ class ProfileErrors:
         concave: whether the estimate is a maximum in every direction.
         of_levels: those of class sizes and probabilities, a `StandardErrors`.
         of_numbers: those of means and variances as arrays, a `MomentErrors`.
+        frames: everything as pandas data frames, by name: "estimates", "notes".
     """
 
     of_levels: StandardErrors
@@ -125,10 +127,6 @@ class ProfileErrors:
         """One mapping for each estimate."""
         return [one.as_dict() for one in self.estimates]
 
-    def to_frame(self) -> Any:
-        """All estimates as a pandas data frame."""
-        return frame_of_records(self.as_dicts())
-
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         heads = ["item", "what", "level", "class", "estimate (s.e.)", "low", "high"]
         rows = [
@@ -138,11 +136,22 @@ class ProfileErrors:
         ]  # fmt: skip
         return heads, rows
 
+    @property
+    def notes(self) -> list[str]:
+        """What to know of these numbers, in sentences."""
+        found = self.of_levels.notes
+        if self.of_numbers.boundary.any():
+            found.append(
+                "b of a variance: it is at its limit, a millionth of that of the column, and was held fixed; b of a "
+                "mean: no row of the class has a number"
+            )
+        return found
+
     def __str__(self) -> str:
-        return text_table(*self._rows(), left=3)
+        return "\n".join([text_table(*self._rows(), left=3), *self.notes])
 
     def _repr_html_(self) -> str:
-        return html_table(f"Standard errors ({self.kind})", *self._rows())
+        return html_table("Standard errors: " + "; ".join(self.notes), *self._rows())
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,8 +28,10 @@ from .chi_square import chi_square_tail
 from .covariates import Covariates, Term, design_of
 from .first_step import LaterStep, Uncertainty, membership_derivative
 from .fisher_information import Inverse
+from .intervals import check_level, half_width
 from .latent_classes import ClassLogits, LatentClasses, Patterns, memberships
 from .latent_profiles import ProfileErrors
+from .results import Result
 from .standard_errors import ErrorKind, StandardErrors
 from .three_step import AssignedRows
 
@@ -42,7 +44,7 @@ STEP_NAMES = {1: "one-step", 2: "two-step", 3: "three-step"}
 
 
 @dataclass(frozen=True, eq=False)
-class MembershipRegression:
+class MembershipRegression(Result):
     """Covariates of class membership: a multinomial logit with the first class as reference.
 
     Attributes:
@@ -55,7 +57,12 @@ class MembershipRegression:
         steps: 1, 2 or 3.
         kind: of the standard errors, "observed", "robust" or "outer".
         covariance: of the coefficients but those of class 0, class by class.
+        level: of the confidence intervals.
+        frames: everything as pandas data frames, by name: "coefficients", "tests", "notes"; of one step also
+            "summary", "estimates", "memberships".
     """
+
+    _table_name = "coefficients"
 
     names: tuple[str, ...]
     coefficients: np.ndarray
@@ -67,6 +74,7 @@ class MembershipRegression:
     kind: str
     covariance: np.ndarray
     terms: tuple[Term, ...]
+    level: float
 
     def predict_proba(self, covariates: Any) -> np.ndarray:
         """The class sizes for given covariates, (rows, classes).
@@ -77,10 +85,8 @@ class MembershipRegression:
         return ClassLogits(design_of(self.terms, covariates), self.coefficients).shares
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """One mapping for each class and covariate, with the 95 % confidence interval of the logit."""
-        from scipy.special import ndtri
-
-        half = ndtri(0.975) * self.errors
+        """One mapping for each class and covariate, with the confidence interval of the logit."""
+        half = half_width(self.errors, self.level)
         return [
             {
                 "class": k, "covariate": name, "logit": float(self.coefficients[k, j]),
@@ -92,9 +98,8 @@ class MembershipRegression:
             for j, name in enumerate(self.names)
         ]  # fmt: skip
 
-    def to_frame(self) -> Any:
-        """The coefficients as a pandas data frame."""
-        return frame_of_records(self.as_dicts())
+    def _other_frames(self) -> dict[str, Any]:
+        return {"tests": frame_of_records(self.tests())}
 
     def tests(self) -> list[dict[str, Any]]:
         """For each covariate the Wald test that it has nothing to do with any class: chi-square, df, p."""
@@ -126,15 +131,17 @@ class MembershipRegression:
         return ["Wald test", "chi-square", "df", "p"], rows
 
     @property
-    def _told(self) -> str:
+    def notes(self) -> list[str]:
+        """How the numbers were found, in words."""
         errors = "" if self.kind == "observed" else f", {self.kind} standard errors"
-        return f"{STEP_NAMES[self.steps]} estimates by maximum likelihood, {self.rows:,} rows{errors}"
+        return [f"{STEP_NAMES[self.steps]} estimates by maximum likelihood, {self.rows:,} rows{errors}"]
 
     def __str__(self) -> str:
-        return f"{text_table(*self._rows(), left=2)}\n\n{text_table(*self._test_rows())}\n{self._told}"
+        told = "\n".join(self.notes)
+        return f"{text_table(*self._rows(), left=2)}\n\n{text_table(*self._test_rows())}\n{told}"
 
     def _repr_html_(self) -> str:
-        return html_table(f"Covariates of class membership: {self._told}", *self._rows()) + html_table(
+        return html_table(f"Covariates of class membership: {'; '.join(self.notes)}", *self._rows()) + html_table(
             "Wald tests", *self._test_rows()
         )
 
@@ -166,6 +173,18 @@ class LatentClassRegression(MembershipRegression):
         """The information criteria by name."""
         return all_criteria(self.log_likelihood, self.n_parameters, self.weight)
 
+    def _other_frames(self) -> dict[str, Any]:
+        numbers = {
+            "log-likelihood": self.log_likelihood, "parameters": float(self.n_parameters), **self.criteria,
+            "starts": float(self.starts), "starts that found the best": float(self.found_best),
+        }  # fmt: skip
+        members = [{f"class {k}": share for k, share in enumerate(row)} for row in self.memberships.tolist()]
+        return super()._other_frames() | {
+            "summary": frame_of_records([{"name": name, "value": value} for name, value in numbers.items()]),
+            "estimates": self.profiles.to_frame(),
+            "memberships": frame_of_records(members),
+        }
+
     @property
     def _summary(self) -> list[list[str]]:
         return [
@@ -190,6 +209,7 @@ def regression_of(
     steps: int,
     kind: str,
     value: float,
+    level: float,
 ) -> dict[str, Any]:
     """The fields of a `MembershipRegression` from estimates for scaled covariates; an error if one separates."""
     from scipy.special import ndtr
@@ -204,26 +224,26 @@ def regression_of(
     return {
         "names": covariates.names, "coefficients": beta, "errors": errors, "p_values": 2 * ndtr(-ratio),
         "log_likelihood": value, "rows": int(covariates.kept.sum()), "steps": steps, "kind": kind,
-        "covariance": spread, "terms": covariates.terms,
+        "covariance": spread, "terms": covariates.terms, "level": level,
     }  # fmt: skip
 
 
 def three_step_regression(
-    assigned: AssignedRows, covariates: Any, kind: ErrorKind | None = None
+    assigned: AssignedRows, covariates: Any, kind: ErrorKind | None = None, level: float = 0.95
 ) -> MembershipRegression:
     """Regress the class on covariates by the classes that rows are assigned to, corrected for wrong assignments.
 
     Rows without one of the covariates are left out, which `rows` of the result tells.
     """
-    return _later_regression(assigned.model, assigned.rows, assigned.first, covariates, kind, 3)
+    return _later_regression(assigned.model, assigned.rows, assigned.first, covariates, kind, 3, level)
 
 
 def two_step_regression(
-    model: LatentClasses, rows: Patterns, covariates: Any, kind: ErrorKind | None = None
+    model: LatentClasses, rows: Patterns, covariates: Any, kind: ErrorKind | None = None, level: float = 0.95
 ) -> MembershipRegression:
     """Regress the class on covariates with item-response probabilities as they were estimated from all rows."""
     settings.choice("kind", "observed" if kind is None else kind.name, ("observed", "robust"), LearningError)
-    return _later_regression(model, rows, Uncertainty.of(model, rows), covariates, kind, 2)
+    return _later_regression(model, rows, Uncertainty.of(model, rows), covariates, kind, 2, level)
 
 
 def _later_regression(
@@ -233,12 +253,14 @@ def _later_regression(
     covariates: Any,
     kind: ErrorKind | None,
     steps: int,
+    level: float,
 ) -> MembershipRegression:
     """Regress the class on covariates with the probability of each row in each class as it was found.
 
     The errors contain the uncertainty of the first step, if it is given: see `first_step`.
     """
     kind = kind or ErrorKind()
+    check_level(level)
     given = Covariates.of(covariates, rows.weights)
     some = rows.at(given.kept)
     found = maximised(ClassLogits.flat(given.scaled(), model.n_classes), some.weights, model.log_given_class(some))
@@ -248,7 +270,7 @@ def _later_regression(
     each = [found.logits.gradient(np.broadcast_to(one, found.members.shape)) for one in np.eye(model.n_classes)]
     across = membership_derivative(model, some, found.members, np.stack(each, axis=1), with_sizes=False)
     spread = LaterStep(found.inverse.matrix, scores, across).covariance(first, rows.weights, kind)
-    return MembershipRegression(**regression_of(given, found.logits, spread, steps, kind.name, found.value))
+    return MembershipRegression(**regression_of(given, found.logits, spread, steps, kind.name, found.value, level))
 
 
 @dataclass(frozen=True, eq=False)

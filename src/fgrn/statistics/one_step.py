@@ -1,35 +1,98 @@
 """Latent class regression in one step: item-response probabilities and coefficients of class sizes, maximised together.
 
-Rounds of two updates, each of which increases the likelihood (ECME, Liu and Rubin 1994): coefficients by Newton's
-method with the tables as they are, then tables by the memberships that follow. Near the maximum, Newton's method for
-all parameters with the exact information matrix, which also gives the standard errors.
+Each E-step takes the coefficients that are likeliest under the tables as they are (Newton's method), so that EM, in the
+learning loop of all models, maximises the profile likelihood of the tables (ECME, Liu and Rubin 1994). Near the maximum
+Newton's method for all parameters, with the exact information matrix, which also gives the standard errors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ..core.exceptions import LearningError
+from ..flow.counts import CountingMethod, Counts
+from ..flow.gaussian_leaves import StandardNumbers
+from ..plan.plan import Layout
 from .alignment import nearest_order
+from .continuous_items import ContinuousItems
 from .covariates import Covariates
 from .fisher_information import Inverse, information
+from .intervals import check_level
 from .latent_classes import ClassLogits, LatentClasses, Patterns
 from .latent_profiles import profile_errors_of
-from .membership import LatentClassRegression, check_separation, maximised, regression_of
+from .membership import LatentClassRegression, Maximum, check_separation, maximised, regression_of
 from .report import Convergence
-from .standard_errors import ErrorKind, check_level, errors_of, parameter_covariance
-
-ROUNDS, SMALL_GAIN = 2000, 1e-8
-"""Rounds end when the log-likelihood per row increases by less."""
+from .standard_errors import ErrorKind, errors_of, parameter_covariance
 
 NEWTON_STEPS, SMALL_DECREMENT = 30, 1e-11
 """Newton's method ends when a step is expected to increase the log-likelihood by less."""
 
-START_CONCENTRATION = 20.0
-"""Of the Dirichlet distribution of random starts, as in `flow.parameters`."""
+
+@dataclass(frozen=True, eq=False)
+class RowSizes:
+    """Latent classes whose sizes depend on covariates.
+
+    model    the names, levels and continuous columns of the classes, and where learning starts
+    rows     the rows to learn from
+    design   (rows, W): their covariates, the first of which is 1
+    """
+
+    model: LatentClasses
+    rows: Patterns
+    design: np.ndarray
+
+    def best(self, model: LatentClasses) -> Maximum:
+        """The likeliest coefficients with item-response probabilities, means and variances as they are in a model."""
+        flat = ClassLogits.flat(self.design, model.n_classes)
+        return maximised(flat, self.rows.weights, model.log_given_class(self.rows))
+
+
+@dataclass(frozen=True, eq=False)
+class SizesEStep:
+    """The E-step over rows whose class sizes are those of the likeliest coefficients: see `EStep`."""
+
+    sizes: RowSizes
+    layout: Layout
+
+    @property
+    def method(self) -> CountingMethod:
+        """How the expected counts are computed: all rows at once."""
+        count = len(self.sizes.rows.codes)
+        return CountingMethod("latent class regression", count, count)
+
+    @cached_property
+    def _levels(self) -> np.ndarray:
+        return self.sizes.model.indicators(self.sizes.rows.codes)
+
+    def count(self, values: np.ndarray) -> Counts:
+        """Return the expected counts under these tables, means and variances, and the best coefficients."""
+        model, rows, layout = self.sizes.model, self.sizes.rows, self.layout
+        numbers = [layout.table_number(name) for name in model.names]
+        leaves = None if model.numbers is None else model.numbers.leaves
+        now = replace(model, tables=tuple(layout.table(values, number) for number in numbers))
+        if leaves is not None:
+            now = replace(now, numbers=ContinuousItems.of(leaves, leaves.estimates(values[layout.size :])))
+        found = self.sizes.best(now)
+        shares = found.members * rows.weights[:, None]
+        counts, cells = np.zeros(layout.size), shares.T @ self._levels
+        for number, first, size in zip(numbers, model.starts, model.sizes, strict=True):
+            layout.table(counts, number)[...] = cells[:, first : first + size]
+        if leaves is not None:
+            counts = np.concatenate([counts, leaves.counts(shares, StandardNumbers.of(leaves, rows.numbers))])
+        return Counts(counts, found.value, rows.weight)
+
+    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
+        """Raise an error: tables are updated once an epoch."""
+        raise LearningError("must be 1 for a regression in one step.", setting="cycles")
+
+    def batches(self, size: int, seed: int) -> Sequence[SizesEStep]:
+        """This one itself: all rows are one batch."""
+        return [self]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +113,17 @@ class JointEstimate:
         return cls(model, logits, value + _log_prior(model))
 
 
+FitSizes = Callable[[RowSizes, Patterns], tuple[LatentClasses, np.ndarray]]
+"""Fits classes whose sizes depend on covariates: the estimates, and the final objectives of all starts."""
+
+
 def one_step_regression(
     model: LatentClasses,
     rows: Patterns,
     covariates: Any,
+    fit: FitSizes,
+    free: int,
     kind: ErrorKind | None = None,
-    starts: int = 1,
-    seed: int = 0,
     level: float = 0.95,
 ) -> LatentClassRegression:
     """Estimate a latent class model together with the covariates of its classes.
@@ -65,21 +132,20 @@ def one_step_regression(
         model: estimates without covariates, the first start.
         rows: the rows, not merged; those without one of the covariates are left out.
         covariates: a mapping of columns or a dataframe.
+        fit: how the classes are fitted.
+        free: the free parameters of tables, means and variances.
         kind: of the standard errors.
-        starts: how many; the others begin with random item-response probabilities.
-        seed: of these.
         level: of the confidence intervals of item-response probabilities.
     """
     kind = kind or ErrorKind()
     check_level(level)
     given = Covariates.of(covariates, rows.weights)
     design, some = given.scaled(), rows.at(given.kept)
-    ends = [
-        _newton(_rounds(start, ClassLogits.flat(design, model.n_classes), some), some)
-        for start in _start_models(model, starts, seed)
-    ]
-    finals = np.array([one.objective for one in ends])
-    best = _with_classes_like(ends[int(finals.argmax())], model)
+    sizes = RowSizes(model, some, design)
+    end, finals = fit(sizes, some)
+    best = _newton(JointEstimate.of(end, sizes.best(end).logits, some), some)
+    if model.leader is None:  # constraints may number classes
+        best = _with_classes_like(best, model)
     known = information(best.model, some, best.logits)
     inverse, spread = parameter_covariance(known, some, kind.of_rows(given.kept))
     count = best.logits.count
@@ -90,48 +156,16 @@ def one_step_regression(
     members[given.kept] = best.model.posterior(some, best.logits.shares)[0]
     told = Convergence.of_finals(finals, converged=True)
     return LatentClassRegression(
-        **regression_of(given, best.logits, spread[:count, :count], 1, kind.name, value),
+        **regression_of(given, best.logits, spread[:count, :count], 1, kind.name, value, level),
         profiles=(errors_of if model.numbers is None else profile_errors_of)(
             sized, some, known, inverse, spread, kind.name, level
         ),
         memberships=members,
-        n_parameters=count + model.free_profile_parameters,
+        n_parameters=count + free,
         weight=some.weight,
         starts=told.starts,
         found_best=told.found_best,
     )
-
-
-def _start_models(model: LatentClasses, count: int, seed: int) -> Iterator[LatentClasses]:
-    """The model itself, and then random tables."""
-    yield model
-    generator = np.random.default_rng(seed)
-    for _ in range(count - 1):
-        tables = []
-        for table in model.tables:
-            drawn = generator.standard_gamma(START_CONCENTRATION, table.shape)
-            tables.append(drawn / drawn.sum(axis=1, keepdims=True))
-        numbers = None if model.numbers is None else model.numbers.at_random(generator)
-        yield replace(model, tables=tuple(tables), numbers=numbers)
-
-
-def _rounds(model: LatentClasses, logits: ClassLogits, rows: Patterns) -> JointEstimate:
-    """Update coefficients, and tables, means and variances, in turns, until the likelihood hardly increases."""
-    before, levels = -np.inf, model.indicators(rows.codes)
-    for _ in range(ROUNDS):
-        found = maximised(logits, rows.weights, model.log_given_class(rows), steps=3)
-        logits, objective = found.logits, found.value + _log_prior(model)
-        if objective - before <= SMALL_GAIN * rows.weight:
-            break
-        before = objective
-        shares = found.members * rows.weights[:, None]
-        counts = shares.T @ levels + model.smoothing
-        total = np.repeat(np.add.reduceat(counts, model.starts, axis=1), model.sizes, axis=1)
-        cells = np.divide(counts, total, out=model.cells.copy(), where=total > 0)
-        model = model.with_cells(cells)
-        if model.numbers is not None:
-            model = replace(model, numbers=model.numbers.updated(shares, rows.numbers))
-    return JointEstimate.of(model, logits, rows)
 
 
 def _newton(found: JointEstimate, rows: Patterns) -> JointEstimate:
@@ -141,9 +175,11 @@ def _newton(found: JointEstimate, rows: Patterns) -> JointEstimate:
         inverse = Inverse.of(known.information)
         if not inverse.concave or inverse.rank < len(inverse.matrix):
             break
-        gradient = rows.weights @ known.scores
-        cells = slice(known.ahead, known.ahead + len(known.cells.free))
-        gradient[cells] += known.cells.smoothing_gradient(found.model.smoothing)
+        smooth = np.zeros(len(known.parameter))
+        smooth[known.ahead : known.ahead + len(known.cells.free)] = known.cells.smoothing_gradient(
+            found.model.smoothing
+        )
+        gradient = rows.weights @ known.scores + np.bincount(known.parameter, smooth, minlength=known.scores.shape[1])
         move = inverse.matrix @ gradient
         if gradient @ move < SMALL_DECREMENT:
             break
@@ -167,4 +203,7 @@ def _with_classes_like(found: JointEstimate, like: LatentClasses) -> JointEstima
 
 
 def _log_prior(model: LatentClasses) -> float:
-    return model.smoothing * float(np.log(model.cells).sum()) if model.smoothing else 0.0
+    if not model.smoothing:
+        return 0.0
+    cells = model.cells if model.held is None else model.cells[~model.held]
+    return model.smoothing * float(np.log(cells).sum())

@@ -16,11 +16,12 @@ import numpy as np
 
 from ..core.exceptions import LearningError
 from ..core.printing import html_table, text_table
-from ..tables.outputs import frame_of_records
+from .intervals import check_level
+from .results import Result
 
 
 @dataclass(frozen=True, eq=False)
-class Pooled:
+class Pooled(Result):
     """Estimates from several completed tables, pooled.
 
     Attributes:
@@ -35,6 +36,7 @@ class Pooled:
         missing_information: (p,) the fraction of information that is missing.
         tables: how many tables there were.
         level: of the confidence intervals.
+        frames: everything as pandas data frames, by name: "estimates", "notes".
     """
 
     names: tuple[str, ...]
@@ -61,10 +63,6 @@ class Pooled:
             for place, name in enumerate(self.names)
         ]
 
-    def to_frame(self) -> Any:
-        """The pooled estimates as a pandas data frame."""
-        return frame_of_records(self.as_dicts())
-
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         heads = ["", "estimate", "s.e.", "low", "high", "df", "p", "missing information"]
         rows = [
@@ -76,11 +74,16 @@ class Pooled:
         ]  # fmt: skip
         return heads, rows
 
+    @property
+    def notes(self) -> list[str]:
+        """How the numbers were found, in words."""
+        return [f"pooled over {self.tables} tables; {self.level:.0%} confidence intervals"]
+
     def __str__(self) -> str:
-        return f"{text_table(*self._rows())}\npooled over {self.tables} tables; {self.level:.0%} confidence intervals"
+        return "\n".join([text_table(*self._rows()), *self.notes])
 
     def _repr_html_(self) -> str:
-        return html_table(f"Pooled over {self.tables} tables", *self._rows())
+        return html_table(self.notes[0], *self._rows())
 
 
 def pool(estimates: Any, variances: Any = None, *, df: float | None = None, level: float = 0.95) -> Pooled:
@@ -97,8 +100,7 @@ def pool(estimates: Any, variances: Any = None, *, df: float | None = None, leve
     """
     from scipy.stats import t
 
-    if not 0 < level < 1:
-        raise LearningError("must be between 0 and 1, such as 0.95.", setting="level", value=level)
+    check_level(level)
     given = list(estimates)
     if variances is None:
         if not all(hasattr(one, "params") and hasattr(one, "bse") for one in given):

@@ -21,10 +21,11 @@ from ..core import settings
 from ..core.exceptions import ImpossibleEvidence, LearningError, Remedy, unknown_name
 from ..core.labels import Label
 from ..core.printing import html_table, text_table
-from ..tables.outputs import frame_of_records
 from .alignment import nearest_order
+from .intervals import check_level
 from .latent_classes import LatentClasses, Patterns
-from .standard_errors import ErrorKind, check_level, standard_errors
+from .results import Result
+from .standard_errors import ErrorKind, standard_errors
 
 Held = tuple[str, int, Label | None, float]
 """A probability and the value it is held at: item ("" for a class size), class, level, value."""
@@ -68,13 +69,16 @@ class ProfileInterval:
 
 
 @dataclass(frozen=True, eq=False)
-class ProfileIntervals:
+class ProfileIntervals(Result):
     """Confidence intervals from the profile likelihood.
 
     Attributes:
         level: of the intervals, such as 0.95.
         intervals: all of them, as `ProfileInterval`.
+        frames: everything as pandas data frames, by name: "intervals", "notes".
     """
+
+    _table_name = "intervals"
 
     level: float
     intervals: tuple[ProfileInterval, ...]
@@ -82,10 +86,6 @@ class ProfileIntervals:
     def as_dicts(self) -> list[dict[str, Any]]:
         """One mapping for each interval."""
         return [one.as_dict() for one in self.intervals]
-
-    def to_frame(self) -> Any:
-        """The intervals as a pandas data frame."""
-        return frame_of_records(self.as_dicts())
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         rows = [
@@ -95,14 +95,17 @@ class ProfileIntervals:
         return ["item", "level", "class", "estimate", "low", "high"], rows
 
     @property
-    def _told(self) -> str:
-        return f"{self.level:.0%} confidence intervals from the profile likelihood, without smoothing"
+    def notes(self) -> list[str]:
+        """How the limits were found, in words."""
+        if not self.intervals:
+            return ["no estimate on the boundary"]
+        return [f"{self.level:.0%} confidence intervals from the profile likelihood, without smoothing"]
 
     def __str__(self) -> str:
-        return f"{text_table(*self._rows(), left=2)}\n{self._told}" if self.intervals else "no estimate on the boundary"
+        return "\n".join([*([text_table(*self._rows(), left=2)] if self.intervals else []), *self.notes])
 
     def _repr_html_(self) -> str:
-        return html_table(self._told, *self._rows())
+        return html_table(self.notes[0], *self._rows())
 
 
 def profile_intervals(

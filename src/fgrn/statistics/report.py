@@ -15,6 +15,7 @@ from ..learning.criteria import Fit, all_criteria
 from ..tables.outputs import frame_of_records
 from .fit import GoodnessOfFit, goodness_of_fit
 from .latent_classes import LatentClasses, Patterns
+from .results import sentences_frame
 from .standard_errors import StandardErrors, standard_errors
 
 SAME_MAXIMUM = 1e-3
@@ -168,7 +169,7 @@ class ModelSummary:
         return {
             "summary": frame_of_records([{"name": name, "value": float(v)} for name, v in self.summary().items()]),
             "assignment": frame_of_records(average),
-            "warnings": frame_of_records([{"warning": one} for one in self.warnings] or [{"warning": ""}][:0]),
+            "warnings": sentences_frame(self.warnings, "warning"),
         }
 
     def _summary_rows(self) -> list[list[str]]:
@@ -201,7 +202,7 @@ class LatentClassReport(ModelSummary):
         convergence: how learning ended.
         warnings: what to be careful about, in sentences.
         frames: everything as pandas data frames, by name: "summary", "classes", "items", "assignment", "fit",
-            "warnings".
+            "warnings", "notes".
     """
 
     errors: StandardErrors
@@ -233,6 +234,7 @@ class LatentClassReport(ModelSummary):
             "assignment": common["assignment"],
             "fit": self.fit.to_frame(),
             "warnings": common["warnings"],
+            "notes": sentences_frame(self.fit.notes),
         }
 
     def as_dict(self) -> dict[str, Any]:
@@ -252,6 +254,7 @@ class LatentClassReport(ModelSummary):
             "average_posteriors": self.assignment.average.tolist(),
             "fit": self.fit.as_dicts(),
             "warnings": list(self.warnings),
+            "notes": list(self.fit.notes),
         }
 
     def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:

@@ -6,8 +6,8 @@
                they are taken around their mean (Binder 1983)
     outer      inverse of the sum of squared scores (Berndt, Hall, Hall and Hausman 1974)
 
-The covariance matrix of the logits becomes that of the probabilities by the delta method. Intervals are symmetric on
-the logit scale, so that they stay between 0 and 1.
+The covariance matrix of the logits becomes that of the probabilities by the delta method. Intervals stay between 0 and
+1: see `intervals`.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from ..core.exceptions import LearningError
 from ..core.labels import Label
 from ..core.printing import html_table, text_table
 from ..tables.missing import is_missing_value
-from ..tables.outputs import frame_of_records
 from .fisher_information import Estimates, Information, Inverse, information
+from .intervals import check_level, probability_limits
 from .latent_classes import ClassLogits, LatentClasses, Patterns
+from .results import Result
 
 KINDS = ("observed", "robust", "outer")
 
 
 @dataclass(frozen=True, eq=False)
-class StandardErrors:
+class StandardErrors(Result):
     """Standard errors and confidence intervals of all probabilities of a latent class model.
 
     Attributes:
@@ -48,6 +49,7 @@ class StandardErrors:
         identified: (C,) which estimates the rows determine.
         rank: the rank of the information matrix, of `n_free` parameters that are not on the boundary.
         concave: whether the estimate is a maximum in every direction.
+        frames: everything as pandas data frames, by name: "estimates", "notes".
     """
 
     kind: str
@@ -120,10 +122,6 @@ class StandardErrors:
             }
             for (item, k, level), value, error, low, high, bound, known in zip(*columns, strict=True)
         ]  # fmt: skip
-
-    def to_frame(self) -> Any:
-        """All estimates as a pandas data frame: item, class, level, estimate, standard error, interval, flags."""
-        return frame_of_records(self.as_dicts())
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         heads = ["item", "level", "class", "estimate", "s.e.", "low", "high", ""]
@@ -292,19 +290,14 @@ def errors_of(
     identified = moved <= 1e-6 * np.maximum(np.abs(jacobian).max(axis=1, initial=0.0), 1e-300)
     errors = np.where(identified, np.sqrt(np.maximum(np.diag(covariance), 0.0)), np.inf)
     ones = _all_others_are_zero(cells)
-    low, high = _interval(model, rows, cells.probability, errors, cells.boundary, ones, level)
+    sizes = np.concatenate([np.full(model.n_classes, rows.weight), _rows_of_cells(model, rows)])
+    low, high = probability_limits(cells.probability, errors, cells.boundary, ones, sizes, level)
     low, high = np.where(cells.given, cells.probability, [low, high])
     boundary = (cells.boundary & ~cells.given) | ones
     return StandardErrors(
         kind, float(level), model, cells.probability, errors, low, high, boundary, identified,
         len(inverse.matrix), inverse.rank, inverse.concave, covariance,
     )  # fmt: skip
-
-
-def check_level(level: Any) -> None:
-    """Raise an error if this cannot be the level of confidence intervals."""
-    if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
-        raise LearningError("must be between 0 and 1, such as 0.95.", setting="level", value=level)
 
 
 def _numbered(name: str, values: Any, rows: int) -> np.ndarray:
@@ -328,36 +321,14 @@ def _numbered(name: str, values: Any, rows: int) -> np.ndarray:
     return np.unique(array, return_inverse=True)[1].reshape(-1)
 
 
+def _rows_of_cells(model: LatentClasses, rows: Patterns) -> np.ndarray:
+    """(K M,): the rows of the class that each item-response probability is of."""
+    return np.repeat(rows.weight * model.prior, model.cells.shape[1])
+
+
 def _all_others_are_zero(cells: Estimates) -> np.ndarray:
     """(C,): which estimates are 1 since all others of their distribution, at least one, are on the boundary."""
     inner = np.bincount(cells.line, ~cells.boundary)[cells.line]
     found = np.bincount(cells.line, cells.boundary & ~cells.given)[cells.line] > 0
     alone: np.ndarray = ~cells.boundary & (inner == 1) & found
     return alone
-
-
-def _interval(
-    model: LatentClasses,
-    rows: Patterns,
-    estimates: np.ndarray,
-    errors: np.ndarray,
-    boundary: np.ndarray,
-    ones: np.ndarray,
-    level: float,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Limits on the logit scale; those of a binomial proportion on the boundary, and 0 and 1 where nothing is known."""
-    from scipy.special import expit, logit, ndtri
-
-    spread = estimates * (1 - estimates)
-    inner = ~boundary & np.isfinite(errors) & (spread > 0)
-    low, high = np.zeros(len(estimates)), np.ones(len(estimates))
-    half = ndtri((1 + level) / 2) * errors[inner] / spread[inner]
-    low[inner], high[inner] = expit(logit(estimates[inner]) - half), expit(logit(estimates[inner]) + half)
-    known = ~boundary & np.isfinite(errors) & (spread <= 0)  # certain: a distribution with one cell that is not fixed
-    low[known], high[known] = estimates[known], estimates[known]
-    sizes = np.maximum(rows.weight * model.prior, 1e-300)
-    per_cell = np.concatenate([np.full(model.n_classes, rows.weight), np.repeat(sizes, model.cells.shape[1])])
-    most = 1 - (1 - level) ** (1 / np.maximum(per_cell, 1e-9))
-    high[boundary] = np.maximum(estimates, most)[boundary]
-    low[ones], high[ones] = np.minimum(estimates, 1 - most)[ones], 1.0
-    return low, high

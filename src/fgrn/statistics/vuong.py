@@ -18,24 +18,27 @@ from typing import Any
 import numpy as np
 
 from ..core.printing import html_table, text_table
-from ..tables.outputs import frame_of_records
 from .bootstrap import likelihood
 from .fisher_information import Inverse, information
 from .latent_classes import LatentClasses, Patterns
+from .results import Result
 
 TERMS_AT_ONCE, MOST_TERMS, TAIL_ERROR = 512, 2**17, 1e-10
 """Terms of a sum that are added at a time and at most, and the size of a term that ends it."""
 
 
 @dataclass(frozen=True)
-class VuongTest:
+class VuongTest(Result):
     """The test of Vuong, Lo, Mendell and Rubin of k classes against k + 1.
 
     Attributes:
         classes: k, the number of classes under the null hypothesis.
         ratio: twice the difference of the log-likelihoods, and `p` its p-value.
         adjusted: the ratio as Lo, Mendell and Rubin adjust it, and `adjusted_p` its p-value.
+        frames: everything as pandas data frames, by name: "tests", "notes".
     """
+
+    _table_name = "tests"
 
     classes: int
     ratio: float
@@ -43,20 +46,20 @@ class VuongTest:
     adjusted: float
     adjusted_p: float
 
-    def to_frame(self) -> Any:
-        """The two tests as a pandas data frame."""
-        return frame_of_records(
-            [
-                {"test": "Vuong-Lo-Mendell-Rubin", "ratio": self.ratio, "p": self.p},
-                {"test": "adjusted", "ratio": self.adjusted, "p": self.adjusted_p},
-            ]
-        )
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """One mapping for each of the two tests."""
+        return [
+            {"test": "Vuong-Lo-Mendell-Rubin", "ratio": self.ratio, "p": self.p},
+            {"test": "adjusted", "ratio": self.adjusted, "p": self.adjusted_p},
+        ]
+
+    @property
+    def notes(self) -> list[str]:
+        """What is tested, in words."""
+        return [f"{self.classes} against {self.classes + 1} classes; bootstrap_lrt() is more reliable"]
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
-        rows = [
-            ["Vuong-Lo-Mendell-Rubin", f"{self.ratio:.3f}", f"{self.p:.4f}"],
-            ["adjusted", f"{self.adjusted:.3f}", f"{self.adjusted_p:.4f}"],
-        ]
+        rows = [[one["test"], f"{one['ratio']:.3f}", f"{one['p']:.4f}"] for one in self.as_dicts()]
         return [f"{self.classes} against {self.classes + 1} classes", "ratio", "p"], rows
 
     def __str__(self) -> str:

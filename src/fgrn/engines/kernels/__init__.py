@@ -18,8 +18,21 @@ from __future__ import annotations
 from .chains import scan, viterbi
 from .cliques import cliques
 from .cycles import recount
+from .matrix_sweeps import matrix_sweeps
 from .packing import joint_tables, pack, unpacked
 from .stars import star, star_messages
 from .trees import tree
 
-__all__ = ["cliques", "joint_tables", "pack", "recount", "scan", "star", "star_messages", "tree", "unpacked", "viterbi"]
+__all__ = [
+    "cliques",
+    "joint_tables",
+    "matrix_sweeps",
+    "pack",
+    "recount",
+    "scan",
+    "star",
+    "star_messages",
+    "tree",
+    "unpacked",
+    "viterbi",
+]

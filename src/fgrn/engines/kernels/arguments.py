@@ -208,3 +208,79 @@ class HeldMessages(NamedTuple):
     back: np.ndarray
     belief: np.ndarray
     known: np.ndarray
+
+
+class HiddenTree(NamedTuple):
+    """The cliques of a tree of hidden variables, by number, and their leaves, those of a clique together.
+
+    order          all cliques, parents first
+    size, parent   the states of each, and the clique above it, -1 for the root
+    start          where its messages begin, if each clique had one row: times the rows of a block
+    message        the same for its message to its parent
+    table          where the table between its parent and itself begins, (parent's states, states)
+    children       (cliques + 1,): where its children begin in `child`
+    leaves         (cliques + 1,): where its leaves begin in the arrays below
+    leaf_column    the column of each leaf in the evidence, -1 without
+    leaf_levels    its values
+    leaf_table     where its table begins
+    leaf_missing   where the posterior of rows begins in which it is missing
+    """
+
+    order: np.ndarray
+    size: np.ndarray
+    parent: np.ndarray
+    start: np.ndarray
+    message: np.ndarray
+    table: np.ndarray
+    children: np.ndarray
+    child: np.ndarray
+    leaves: np.ndarray
+    leaf_column: np.ndarray
+    leaf_levels: np.ndarray
+    leaf_table: np.ndarray
+    leaf_missing: np.ndarray
+
+
+class HiddenTreeTables(NamedTuple):
+    """The parameters of a tree of hidden variables.
+
+    values       in the plan's layout
+    transposed   the same with every table transposed, where no probability between cliques is zero
+    prior        of the root
+    """
+
+    values: np.ndarray
+    transposed: np.ndarray
+    prior: np.ndarray
+
+
+class HiddenTreeWork(NamedTuple):
+    """Workspaces for some rows of a tree of hidden variables, flat.
+
+    up        the product of what lies below each clique, later its posterior
+    message   of each clique to its parent, later the posterior of the parent without it
+    passed    what comes to a clique from its parent
+    both      a table
+    """
+
+    up: np.ndarray
+    message: np.ndarray
+    passed: np.ndarray
+    both: np.ndarray
+
+
+class HiddenTreeRows(NamedTuple):
+    """Per row: its likelihood exp(scale) * rest, and whether it is doubtful."""
+
+    scale: np.ndarray
+    rest: np.ndarray
+    doubtful: np.ndarray
+
+
+class HiddenTreeTotals(NamedTuple):
+    """The weights of rows, and what expected counts are added to: tables, leaves that are missing, and the prior."""
+
+    weights: np.ndarray
+    counts: np.ndarray
+    missing: np.ndarray
+    prior: np.ndarray
