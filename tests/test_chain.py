@@ -446,3 +446,45 @@ def test_rows_of_one_kind_have_one_message_also_with_evidence_on_the_hidden_vari
     with pytest.raises(fgrn.ImpossibleEvidence) as caught:
         chain.propagate(wrong, engine=engine)
     assert next(iter(caught.value.rows)) == 30
+
+
+def test_messages_of_kinds_of_rows_are_kept_until_the_tables_change() -> None:
+    tables = {"Y": [[0.9, 0.1, 0], [0.2, 0.3, 0.5]], "Z": [[1, 0], [0, 1]]}  # Y=2 with Z=0 is impossible
+    chain = fgrn.hmm({"Y": 3, "Z": 2}, hidden=2, tables=tables)
+    rng = np.random.default_rng(1)
+    rows = {"Y": rng.integers(0, 2, 80).tolist(), "Z": [None, 1, None, 0] * 20}
+    rows["Y"][1] = 2
+
+    def agrees() -> np.ndarray:
+        """The same answers as the other engine, twice: made, and kept."""
+        other = chain.propagate(rows, engine="reference")
+        for _ in range(2):
+            found = chain.propagate(rows, keep=["S"], engine="cpu")
+            np.testing.assert_allclose(found.marginal("S"), other.marginal("S"), atol=1e-12)
+            np.testing.assert_allclose(found.log_likelihood, other.log_likelihood, atol=1e-11)
+            assert (chain.decode(rows, engine="cpu") == chain.decode(rows, engine="reference")).all()
+        return found.log_likelihood
+
+    before = agrees()
+    chain.learn(rows, epochs=2, engine="cpu")
+    assert agrees().sum() > before.sum() + 1
+    rows["Z"][1] = 0
+    for _ in range(2):
+        with pytest.raises(fgrn.ImpossibleEvidence) as caught:
+            chain.decode(rows, engine="cpu")
+        assert next(iter(caught.value.rows)) == 1
+
+
+def test_a_chain_that_compiled_kernels_have_learnt_is_asked_by_them(tmp_path: Path) -> None:
+    rows = {"Y": np.random.default_rng(2).integers(0, 3, 40)}
+    chain = fgrn.hmm({"Y": 3}, hidden=2)
+    chain.learn(rows, epochs=3, engine="reference")
+    slow = chain.propagate(rows, engine="reference").log_likelihood
+    assert chain._preferred_engine == "reference"
+    chain.learn(rows, epochs=1, engine="cpu")
+    assert chain._preferred_engine == "cpu"
+    chain.save(tmp_path / "c.fgrn")
+    asked = chain.propagate(rows, engine="cpu").log_likelihood
+    for again in (chain, fgrn.load(tmp_path / "c.fgrn"), pickle.loads(pickle.dumps(chain))):
+        assert (again.propagate(rows).log_likelihood == asked).all()
+    assert asked.sum() > slow.sum()
