@@ -42,6 +42,9 @@ SMALLEST, LEAST_SHARE, SMALL_STEP = 2.0**-500, 2.0**-430, 1e-30
 """A state below the first, in a message that sums to one, counts as lost by underflow. That is harmless if every state
 it leads to has at least the second share of the mass, as is so for transition tables that are above the third."""
 
+AGREEMENT = 1e-11
+"""Log-likelihoods of a sequence that differ by no more are equal: as much may be lost by rounding in 100,000 rows."""
+
 NEGLIGIBLE, LARGEST_LOG = 70.0, 600.0
 """A state is negligible if its posterior is below that of another by a factor of exp of the first; numbers up to exp of
 the second can be summed without overflow."""
@@ -135,10 +138,14 @@ class Sequences:
         message, scale = self._possible(values)
         if self._kinds is None:
             return message, scale
-        message, scale = message.take(self._kinds.which, axis=0), scale.take(self._kinds.which)
-        scale += self.evidence.log_scale
+        is_one = len(message) == 1  # nothing is known of rows but what is told of their hidden variable
+        scale = (scale if is_one else scale.take(self._kinds.which)) + self.evidence.log_scale
+        if is_one:
+            message = np.broadcast_to(message, (self.evidence.rows, self.states))
+        else:
+            message = message.take(self._kinds.which, axis=0)
         if self.evidence.slot[edge] >= 0:
-            message *= self.evidence.weights(edge, self.states)
+            message = message * self.evidence.weights(edge, self.states)
             total = message.sum(axis=1)
             faint = np.flatnonzero(total < np.finfo(np.float64).tiny)
             total[faint] = 1.0
@@ -198,10 +205,11 @@ class Sequences:
     def _scanner(self) -> Scanner:
         return able(self.engine, "scan").scanner(self.evidence.begins, self.states, self.threads)
 
-    def scan(self, values: np.ndarray, weights: np.ndarray | None) -> Scanned:
+    def scan(self, values: np.ndarray, weights: np.ndarray | None, shown: bool = True) -> Scanned:
         """Run forward-backward along all sequences: messages, log-likelihoods of rows, and expected counts.
 
-        Without weights only forward: the log-likelihoods, and the messages of the past.
+        Without weights only forward: the log-likelihoods, and the messages of the past. Where messages are not `shown`,
+        only summed, they may be up to 1e-30 instead of 0.
         """
         local, scale = self.local(values)
         prior = self.plan.layout.prior(values, self.link.prior)
@@ -209,6 +217,11 @@ class Sequences:
         scan = self._scanner(prior, table, local, weights)
         both_ways = weights is not None
         doubtful = found = self._doubtful(values, scan, local, table, both_ways)
+        if found.any() and not shown:
+            filled = self._without_zeros(scan.likelihood, prior, table, local, weights)
+            if filled is not None:
+                return Scanned(filled, local, np.log(filled.likelihood) + scale, filled.first, filled.steps * table)
+            scan = self._scanner(prior, table, local, weights)
         while found.any():  # again without them: they may have hidden others
             sure = np.where(doubtful[:, None], 1 / self.states, local)
             scan = self._scanner(prior, table, sure, None if weights is None else np.where(doubtful, 0.0, weights))
@@ -230,6 +243,30 @@ class Sequences:
         scan.around[rows] = _representable(part.past + part.future, log_local)
         first, steps = scan.first + part.first, scan.steps * table + part.steps
         return Scanned(scan, local, likelihood, first, steps, (rows, part, log_local))
+
+    def _without_zeros(
+        self,
+        likelihood: np.ndarray,
+        prior: np.ndarray,
+        table: np.ndarray,
+        local: np.ndarray,
+        weights: np.ndarray | None,
+    ) -> Scan | None:
+        """Return the scan with a transition table that has no zeros, if that makes no difference; else None.
+
+        `likelihood` is that of each row as it was found, in which underflow has left out paths. Without zeros in the
+        table no underflow matters, and paths are only added. So where both likelihoods agree, from the first row of
+        each sequence to every other, paths left out and added are negligible, and so is the difference of all
+        posteriors.
+        """
+        lower = likelihood.copy()  # the scanner uses its memory again
+        found = self._scanner(prior, np.maximum(table, SMALL_STEP), local, weights)
+        if not lower.all() or not found.likelihood.all():
+            return None
+        starts = np.flatnonzero(self.evidence.begins)
+        added = np.cumsum(np.log(found.likelihood / lower))
+        added -= np.append(0.0, added)[starts][np.cumsum(self.evidence.begins) - 1]
+        return found if np.abs(added).max() <= AGREEMENT else None
 
     def log_messages(self, values: np.ndarray) -> np.ndarray:
         """Return the message of each row to its hidden variable as logarithms, up to a constant in each row.
@@ -374,7 +411,7 @@ class Chained:
         """The expected counts, and the scan along the rows that they come from."""
         mine, (rows, room) = self.sequences, self._rows
         weights = mine.evidence.row_weights
-        found = mine.scan(values, weights)
+        found = mine.scan(values, weights, shown=False)
         mine.around(found.scan, room)
         counts = rows.count(mine.alone(values))
         out = np.array(counts.values)
