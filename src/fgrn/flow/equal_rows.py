@@ -103,11 +103,11 @@ def kinds_of_rows(evidence: Evidence, plan: Plan, edges: Sequence[int]) -> Kinds
     size = math.prod(widths)
     if size > MOST_KINDS:
         return None
-    number = np.zeros(evidence.rows, dtype=np.intp)
-    for edge, width in zip(edges, widths, strict=True):
-        if width < size:  # not the only one
-            number *= width
-        number += evidence.codes[:, evidence.slot[edge]]
+    columns = [evidence.codes[:, evidence.slot[edge]] for edge in edges]
+    number = np.add(columns[0], 1, dtype=np.intp) if columns else np.zeros(evidence.rows, dtype=np.intp)
+    for column, width in zip(columns[1:], widths[1:], strict=True):
+        number *= width
+        number += column
         number += 1  # unknown is -1
     if size <= max(FEW_KINDS, evidence.rows // 2):
         return Kinds(number, True, partial(_every_kind, widths), plan, edges)
@@ -117,8 +117,7 @@ def kinds_of_rows(evidence: Evidence, plan: Plan, edges: Sequence[int]) -> Kinds
     if 2 * len(first) > evidence.rows:
         return None
     row_of[number[first]] = np.arange(len(first))
-    columns = evidence.slot[list(edges)]
-    return Kinds(row_of[number], False, lambda: evidence.codes[first][:, columns], plan, edges)
+    return Kinds(row_of[number], False, lambda: np.stack([one[first] for one in columns], axis=1), plan, edges)
 
 
 def _every_kind(widths: Sequence[int]) -> np.ndarray:

@@ -56,10 +56,11 @@ class TimeOrder:
                 dates, None inserts no steps.
         """
         step = as_nanoseconds(step)
-        ids, begins, names = _sequence_numbers(sequence, count)
+        begins, numbers, names = _runs_of_sequences(sequence, count)
+        if time is None and len(names) == len(numbers):
+            return cls(np.arange(count), begins, names, as_given=True)
+        ids = np.array(numbers, dtype=np.intp)[np.cumsum(begins) - 1]
         if time is None:
-            if begins is not None:
-                return cls(np.arange(count), begins, names, as_given=True)
             order = np.argsort(ids, kind="stable")
             return cls(order, _changes(ids[order]), names)
         moments, numeric = _moments(time, count)
@@ -119,15 +120,15 @@ def _changes(ids: np.ndarray) -> np.ndarray:
     return begins
 
 
-def _sequence_numbers(sequence: Any, count: int) -> tuple[np.ndarray, np.ndarray | None, tuple[Any, ...]]:
-    """The number of each row's sequence, in the order of their first rows, where these begin, and their names.
+def _runs_of_sequences(sequence: Any, count: int) -> tuple[np.ndarray, list[int], tuple[Any, ...]]:
+    """Runs of rows of one sequence: where each begins, (rows,), the number of its sequence, and the sequences' names.
 
-    It is not told where they begin if rows of several sequences are mixed.
+    Sequences are numbered in the order of their first rows. There are more runs than names if they are mixed.
     """
     if sequence is None:
-        one = np.zeros(count, dtype=bool)
-        one[:1] = True
-        return np.zeros(count, dtype=np.intp), one, (0,) if count else ()
+        begins = np.zeros(count, dtype=bool)
+        begins[:1] = True
+        return begins, [0] * min(count, 1), (0,) * min(count, 1)
     column = frames.dictionary_encoded(frames.as_column(sequence, "sequence"))
     if frames.is_bare(column) or len(column) != count:
         given = 1 if frames.is_bare(column) else len(column)
@@ -138,20 +139,16 @@ def _sequence_numbers(sequence: Any, count: int) -> tuple[np.ndarray, np.ndarray
         raise EvidenceError(f"{value!r} is no name of a sequence.", row=row, value=value)
     keys = column if isinstance(column, np.ndarray) else column.codes
     begins = _changes(keys)
-    heads = keys[begins].tolist()  # of each run of equal values
-    numbers: dict[Any, int] = {}
-    number = [numbers.setdefault(key, len(numbers)) for key in heads]
-    names = list(numbers)
+    number_of: dict[Any, int] = {}
+    numbers = [number_of.setdefault(key, len(number_of)) for key in keys[begins].tolist()]
+    names = list(number_of)
     if isinstance(column, frames.DictionaryColumn):
         names = [None if code == frames.UNKNOWN else column.values[code] for code in names]
     if any(map(is_missing_value, names)):
-        unknown = next(place for place, one in enumerate(number) if is_missing_value(names[one]))
+        unknown = next(place for place, one in enumerate(numbers) if is_missing_value(names[one]))
         row = int(np.flatnonzero(begins)[unknown])
         raise EvidenceError("it is not known which sequence this row belongs to.", row=row)
-    run = np.cumsum(begins) - 1
-    if len(names) == len(heads):
-        return run, begins, tuple(names)
-    return np.array(number, dtype=np.intp)[run], None, tuple(names)
+    return begins, numbers, tuple(names)
 
 
 def _moments(time: Any, count: int) -> tuple[np.ndarray, bool]:
