@@ -1,7 +1,7 @@
 """Decides how learning and inference are executed: the engine, merging of equal rows, threads, blocks.
 
-The decision follows from the plan, the rows and the settings, never from what ran before in the process: the same call
-gives the same bits. What was decided in learning is kept with its history, as a line that people can read.
+The decision follows from the network, the rows and the settings, never from what else ran before in the process: the
+same call gives the same bits. What was decided in learning is kept with its history, as a line that people can read.
 """
 
 from __future__ import annotations
@@ -83,9 +83,18 @@ class Execution:
 
 
 def engine_for(
-    name: str | engines.Engine, plan: Plan, rows: int, device: str | None = None, precision: str | None = None
+    name: str | engines.Engine,
+    plan: Plan,
+    rows: int,
+    device: str | None = None,
+    precision: str | None = None,
+    preferred: str | None = None,
 ) -> engines.Engine:
-    """Return the engine of that name; "auto" is decided by the work of so many rows. An engine is returned as it is."""
+    """Return the engine of that name; "auto" is decided by the work of so many rows. An engine is returned as it is.
+
+    `preferred` is an engine for any number of rows: the one that a chain was learnt with, as its record says. Compiled
+    kernels, once loaded, answer it in a fraction of the time; where they are not loaded yet that takes half a second.
+    """
     if hasattr(name, "prepare"):
         return cast("engines.Engine", name)
     settings = {"device": device, "precision": precision}
@@ -94,7 +103,7 @@ def engine_for(
     if name == "auto" and (given or (work >= GPU_WORK and plan.is_tree and engines.gpu_is_there())):
         name = "torch"
     if name == "auto":
-        name = "cpu" if work >= SMALL_WORK else "reference"
+        name = "cpu" if work >= SMALL_WORK or preferred == "cpu" else "reference"
         given |= {"batched": True} if name == "reference" else {}
     elif given and name != "torch":
         raise FgrnError(
