@@ -9,7 +9,7 @@ from math import frexp, ldexp
 
 import numpy as np
 
-from .basics import LOG_TWO, NONE, ONE, ZERO, compact, kernel, once
+from .basics import LOG_TWO, NONE, ONE, ZERO, compact, kernel, once, short_kernel
 from .products import place_of
 from .vectors import copied, increased, largest, least_positive, product, scaled, set_all, summed
 
@@ -71,7 +71,7 @@ def leaf_columns(values, leaf, states, stride, columns, exponents):
     return smallest
 
 
-@kernel
+@short_kernel
 def joint_tables(packing, values, maps, joint, shifts, base, columns, exponents):
     """Compute the joint tables of all packs and, of a star, the product of its priors; returns the largest depth.
 
@@ -138,7 +138,7 @@ def add_leaf(counts, at, stride, states, leaf, values, expect, out):
             out[cell] = out[cell] + counts[at + y * stride + s] + values[cell] * unknown
 
 
-@kernel
+@short_kernel
 def unpacked(packing, joint, posteriors, shifts, values, maps, expect, is_star, out, work):
     """Add the counts of packs and posteriors to those in the plan's layout.
 
