@@ -364,6 +364,17 @@ def least_positive(typing_context, x, at, count):
     return types.float64(x, at, count), _all_states("least_positive", positive, False, x=(0, 1), count=2)
 
 
+@intrinsic
+def largest(typing_context, x, at, count):
+    """Return the largest of x, of which none is negative."""
+    least_of = _all_states("largest", lambda builder, x, y: builder.fneg(x), False, x=(0, 1), count=2)
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fneg(least_of(context, builder, signature, arguments))
+
+    return types.float64(x, at, count), code
+
+
 Place = tuple[int, int | None]
 """Which arguments are an array and where to begin in it; None for its beginning."""
 
