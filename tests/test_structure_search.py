@@ -560,7 +560,7 @@ def test_tables_that_cannot_be() -> None:
 def test_dates_are_named_with_what_to_do() -> None:
     table = {"day": [date(2020, 1, 1 + row % 3) for row in range(12)], "b": [0, 1] * 6}
     for work in (fgrn.search, fgrn.Schema.infer):
-        with pytest.raises(fgrn.SchemaError, match=r"Column 'day'.* a date\..*the month or the day of the week"):
+        with pytest.raises(fgrn.SchemaError, match=r"Column 'day'.* of type date\..*the month or the day of the week"):
             work(table)
 
 

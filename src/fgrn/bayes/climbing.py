@@ -142,6 +142,7 @@ class Climb:
         watch: see `StructureWatcher`.
         moves: the moves so far.
         stopped: whether `watch` ended the search.
+        steps: all moves that were made, those that led nowhere too.
     """
 
     scores: FamilyScores
@@ -149,6 +150,7 @@ class Climb:
     watch: StructureWatcher | None = None
     moves: list[ArcMove] = field(default_factory=list)
     stopped: bool = False
+    steps: int = 0
 
     def hill_climbing(self, start: Parents, restarts: int, seed: int) -> Parents:
         """Take the best move until none gains; repeat after random moves, `restarts` times, and keep the best."""
@@ -250,7 +252,8 @@ class Climb:
         place.move(kind, parent, child)
         names = self.rules.names
         self.moves.append(ArcMove(KINDS[kind], names[parent], names[child], place.total - before, place.total))
-        if self.watch is not None and self.watch(len(self.moves), place.total) is True:
+        self.steps += 1
+        if self.watch is not None and self.watch(self.steps, float(place.total)) is True:
             self.stopped = True
 
 

@@ -88,7 +88,7 @@ class OrderSearch:
             if order.place_best(line.pop()):
                 unmoved = 0
                 self.steps += 1
-                if self.watch is not None and self.watch(self.steps, order.total) is True:
+                if self.watch is not None and self.watch(self.steps, float(order.total)) is True:
                     self.stopped = True
             else:
                 unmoved += 1

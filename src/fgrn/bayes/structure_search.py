@@ -86,7 +86,7 @@ class SearchMethod:
         else:
             found = climb.tabu(start)
         if self.name == "order" and not climb.stopped:
-            orders = OrderSearch(scores, rules, self.watch, len(climb.moves))
+            orders = OrderSearch(scores, rules, self.watch, climb.steps)
             first, found = found, orders.run(found, self.restarts, self.seed)
             climb.straight_to(first, found)
         elif self.name == "tabu" and self.restarts:

@@ -118,7 +118,23 @@ def _describe_estimator(path: str, model: Any, as_json: bool) -> None:
     say(visible(f"{type(model).__name__}, learnt from a table: {', '.join(parts)}"))
     lines = [[one["column"], one["kind"], _levels(one["levels"])] for one in columns]
     say(common.aligned(["column", "kind", "levels"], lines, left=3))
-    say("\n`fgrn prototypes` and `fgrn draw` show what it has learnt; `fgrn predict` and `fgrn complete` ask it.")
+    say(f"\n{_commands_for(model)}")
+
+
+def _commands_for(model: Any) -> str:
+    """Name the commands that show a model of this kind, and those that ask it."""
+    has = {
+        "prototypes": getattr(model, "prototypes_", None) is not None,
+        "draw": True,
+        "predict": hasattr(model, "predict") and hasattr(model, "predict_proba"),
+        "complete": hasattr(model, "complete"),
+        "forecast": hasattr(model, "forecast"),
+    }
+    show, ask = (
+        " and ".join(f"`fgrn {name}`" for name in names if has[name])
+        for names in (("prototypes", "draw"), ("predict", "complete", "forecast"))
+    )
+    return f"To see what it has learnt: {show}. To ask it: {ask}."
 
 
 def _looked_at(

@@ -306,16 +306,24 @@ def plain_value(value: Any, name: str) -> Any:
         return int(value)
     if isinstance(value, (str, bool, int, float)):
         return value
-    is_time = hasattr(value, "isoformat") or hasattr(value, "strftime")
     raise SchemaError(
-        f"it holds {value!r}, a {type(value).__name__}. Levels are words, numbers and truth values.",
+        f"it holds {value!r} of type {type(value).__name__}. Levels are words, numbers and truth values.",
         column=name,
         value=value,
-        remedies="take a part of it that repeats, such as the month or the day of the week (in pandas "
-        "column.dt.month), or leave it out"
-        if is_time
-        else "turn it into one of these",
+        remedies=_remedy_for(value),
     )
+
+
+def _remedy_for(value: Any) -> str:
+    """What to do with a value that cannot be a level."""
+    if hasattr(value, "total_seconds"):
+        return "turn it into a number, such as its hours (in pandas column.dt.total_seconds() / 3600)"
+    if hasattr(value, "isoformat") or hasattr(value, "strftime"):
+        return (
+            "take a part of it that repeats, such as the month or the day of the week (in pandas column.dt.month), "
+            "or leave it out"
+        )
+    return "turn it into one of these (in pandas column.astype(str))"
 
 
 def checked_dictionary(column: Any, name: str, first: int = 0) -> frames.DictionaryColumn:

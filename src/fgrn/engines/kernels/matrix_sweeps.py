@@ -1,4 +1,4 @@
-"""Trees of large hidden variables: the sweeps of `fgrn.engines.matrices`, with a product of matrices for each link.
+"""Trees of hidden variables: the sweeps of `fgrn.engines.matrices`, with a product of matrices for each link.
 
 The rows of a block are taken a few at a time, as many as make a small product: BLAS does such a product without copying
 the matrices first, and the messages of these rows stay near the processor. All messages are flat arrays; that of a
@@ -16,8 +16,8 @@ from .vectors import add_cross_product, copied, increased, matrix_product, scale
 VANISHING = 1e-200
 """A sum below this, of a product of which each factor is divided by its sum, may have lost a state."""
 
-SETTLED = 1e-100
-"""Likelihoods are multiplied until they are below this: a logarithm takes as long as twenty products."""
+LEAST_FACTOR, LARGEST_FACTOR = 1e-100, 1e100
+"""Sums are multiplied until their product leaves this range: a logarithm takes as long as twenty products."""
 
 BETWEEN = 16
 """Factors that are multiplied before the product is divided by its sum."""
@@ -32,11 +32,11 @@ def level(x, at, count, row, books):
         set_all(x, at, 1.0 / count, count)
         return
     scaled(x, at, 1.0 / total, count)
-    if total < SETTLED:
+    if not LEAST_FACTOR < total < LARGEST_FACTOR:
         books.scale[row] += np.log(total)
         return
     books.rest[row] *= total
-    if books.rest[row] < SETTLED:
+    if not LEAST_FACTOR < books.rest[row] < LARGEST_FACTOR:
         books.scale[row] += np.log(books.rest[row])
         books.rest[row] = 1.0
 
