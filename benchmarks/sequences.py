@@ -23,7 +23,10 @@ import numpy as np
 
 import fgrn
 
-SIZES = [(500, 5, 3), (2_000, 10, 3), (20_000, 20, 3), (20_000, 20, 8), (20_000, 20, 20), (200_000, 194, 3)]
+SIZES = [
+    (500, 5, 3), (500, 5, 10), (2_000, 10, 3), (2_000, 10, 10),
+    (20_000, 20, 3), (20_000, 20, 10), (20_000, 20, 20), (200_000, 194, 3),
+]  # fmt: skip
 """Rows, sequences and states."""
 
 EPOCHS = 10
@@ -55,7 +58,7 @@ def pair(kind: str, values: np.ndarray, ids: np.ndarray, states: int) -> tuple[A
 
     table = {f"x{k}": values[:, k] for k in range(values.shape[1])}
     names = list(table) if kind == "numbers" else None
-    model = fgrn.HiddenMarkovModel(states, n_epochs=3, continuous=names, tol=0, n_init=1, random_state=0)
+    model = fgrn.HiddenMarkovModel(states, continuous=names, tol=100, n_init=1, random_state=0)
     model.fit(table, sequence=ids)
     peer = (GaussianHMM if kind == "numbers" else CategoricalHMM)(states, init_params="", tol=-np.inf)
     peer.startprob_, peer.transmat_ = model.initial_, model.transitions_

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable
 from fgrn.engines import installed_engines, scans
+from fgrn.flow import sequences
 from fgrn.graph.chain import Chain
 
 ENGINES = installed_engines()
@@ -446,3 +447,85 @@ def test_rows_of_one_kind_have_one_message_also_with_evidence_on_the_hidden_vari
     with pytest.raises(fgrn.ImpossibleEvidence) as caught:
         chain.propagate(wrong, engine=engine)
     assert next(iter(caught.value.rows)) == 30
+
+
+def test_messages_of_kinds_of_rows_are_kept_until_the_tables_change() -> None:
+    tables = {"Y": [[0.9, 0.1, 0], [0.2, 0.3, 0.5]], "Z": [[1, 0], [0, 1]]}  # Y=2 with Z=0 is impossible
+    chain = fgrn.hmm({"Y": 3, "Z": 2}, hidden=2, tables=tables)
+    rng = np.random.default_rng(1)
+    rows = {"Y": rng.integers(0, 2, 80).tolist(), "Z": [None, 1, None, 0] * 20}
+    rows["Y"][1] = 2
+
+    def agrees() -> np.ndarray:
+        """The same answers as the other engine, twice: made, and kept."""
+        other = chain.propagate(rows, engine="reference")
+        for _ in range(2):
+            found = chain.propagate(rows, keep=["S"], engine="cpu")
+            np.testing.assert_allclose(found.marginal("S"), other.marginal("S"), atol=1e-12)
+            np.testing.assert_allclose(found.log_likelihood, other.log_likelihood, atol=1e-11)
+            assert (chain.decode(rows, engine="cpu") == chain.decode(rows, engine="reference")).all()
+        return found.log_likelihood
+
+    before = agrees()
+    chain.learn(rows, epochs=2, engine="cpu")
+    assert agrees().sum() > before.sum() + 1
+    rows["Z"][1] = 0
+    for _ in range(2):
+        with pytest.raises(fgrn.ImpossibleEvidence) as caught:
+            chain.decode(rows, engine="cpu")
+        assert next(iter(caught.value.rows)) == 1
+
+
+def test_a_chain_that_compiled_kernels_have_learnt_is_asked_by_them(tmp_path: Path) -> None:
+    rows = {"Y": np.random.default_rng(2).integers(0, 3, 40)}
+    chain = fgrn.hmm({"Y": 3}, hidden=2)
+    chain.learn(rows, epochs=3, engine="reference")
+    slow = chain.propagate(rows, engine="reference").log_likelihood
+    assert chain._preferred_engine == "reference"
+    chain.learn(rows, epochs=1, engine="cpu")
+    assert chain._preferred_engine == "cpu"
+    chain.save(tmp_path / "c.fgrn")
+    asked = chain.propagate(rows, engine="cpu").log_likelihood
+    for again in (chain, fgrn.load(tmp_path / "c.fgrn"), pickle.loads(pickle.dumps(chain))):
+        assert (again.propagate(rows).log_likelihood == asked).all()
+    assert asked.sum() > slow.sum()
+
+
+@pytest.mark.parametrize("is_needed", [False, True])
+def test_the_log_domain_serves_where_underflow_matters_only(is_needed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """States that are left out by underflow make no difference, unless the last row can be of such a state alone."""
+    rows, states = 60, 6
+    rng = np.random.default_rng(3)
+    turned = np.where(np.eye(states) > 0, 0.9, 0.0) + 0.1 * np.roll(np.eye(states), 1, axis=1)  # on to the next state
+    path = np.repeat(np.arange(5), 12)
+    far = 1e-200 + np.exp(-(40.0 * (path[:, None] - np.arange(states)) ** 2))
+    far /= far.sum(axis=1, keepdims=True)
+    if is_needed:
+        far[-1] = np.eye(states)[0]  # state 0 has been left behind: 1e-200 in each row since
+    evidence = {"S": far, "Y": rng.integers(0, 2, rows)}
+    first = Variable("S", states)
+    inner, onwards, seen = Variable("a", states), Variable("b", states), Variable("next", states)
+    blocks = [
+        Source(first, np.full(states, 1 / states)), Diverter([first], [inner, onwards]),
+        SISO(inner, Variable("Y", 2), rng.dirichlet([1, 1], states)), SISO(onwards, seen, turned),
+    ]  # fmt: skip
+    chain = Chain(blocks, ("next", "S"))
+    used: list[int] = []
+    log_scan = sequences.log_scan
+    monkeypatch.setattr(sequences, "log_scan", lambda *given: used.append(1) or log_scan(*given))
+    score = chain.propagate(evidence, keep=[], engine="cpu").log_likelihood
+    assert bool(used) == is_needed
+    exact = chain.propagate(evidence, engine="reference").log_likelihood
+    np.testing.assert_allclose(score, exact, atol=1e-9, rtol=1e-12)
+    shown = chain.propagate(evidence, keep=["S"], engine="cpu").marginal("S")
+    assert used  # zeros that are shown are exact
+    np.testing.assert_allclose(shown, chain.propagate(evidence, engine="reference").marginal("S"), atol=1e-12)
+    del used[:]
+    found = {}
+    for engine in ("cpu", "reference"):
+        learnt = chain.copy()
+        learnt.learn(evidence, epochs=1, engine=engine)
+        found[engine] = {name: learnt.table(name) for name in ("Y", "next")} | {"prior": learnt.prior("S")}
+        assert engine == "reference" or bool(used) == is_needed
+    for name, table in found["cpu"].items():
+        np.testing.assert_allclose(table, found["reference"][name], atol=1e-9)

@@ -264,6 +264,28 @@ def test_a_worker_that_leaves_is_noticed() -> None:
         list(in_order(2, work, [slice(k, k + 1) for k in range(50)]))
 
 
+def test_who_leaves_blocks_undone_waits_for_the_threads_that_work_on_them() -> None:
+    running, begun, go_on = [0], threading.Event(), threading.Event()
+
+    def work(number: int) -> int:
+        if threading.current_thread() is threading.main_thread():
+            assert begun.wait(timeout=60)
+            return number
+        running[0] += 1
+        begun.set()
+        assert go_on.wait(timeout=60)
+        running[0] -= 1
+        return number
+
+    results = in_order(2, work, range(50))
+    next_one = threading.Timer(0.05, go_on.set)
+    next_one.start()
+    next(results)
+    results.close()  # type: ignore[attr-defined]
+    assert running == [0]
+    assert list(in_order(2, lambda number: number, range(50))) == list(range(50))
+
+
 def test_threads_change_nothing_in_batch_learning() -> None:
     rng = np.random.default_rng(0)
     net = fgrn.lvm({f"Y{i}": 3 for i in range(6)}, hidden=4)

@@ -17,6 +17,8 @@ from fgrn.engines import kernels, registry
 from fgrn.engines.reference import Reference
 from fgrn.flow import em
 from fgrn.flow.counts import CountingMethod
+from fgrn.flow.rule import Rule
+from fgrn.learning import execution
 from fgrn.learning.execution import Execution
 
 KERNELS = ("star", "star_messages", "tree", "cliques", "matrix_sweeps", "scan", "recount")
@@ -149,7 +151,8 @@ def test_what_was_decided_is_told() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cycles", [1, 3])
-def test_starts_run_at_once_give_the_same_bits(cycles: int, tmp_path: Path) -> None:
+def test_starts_run_at_once_give_the_same_bits(cycles: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "SHORT_EPOCH", 10**6)
     data, nets = rows(400), [fgrn.lvm(STATES, hidden=4) for _ in range(3)]
     options: dict[str, Any] = {"epochs": 15, "starts": 6, "cycles": cycles, "engine": "cpu", "seed": 3}
     calls: list[tuple[int, int]] = []
@@ -171,8 +174,17 @@ def test_starts_run_at_once_give_the_same_bits(cycles: int, tmp_path: Path) -> N
     assert again == nets[0]
 
 
+def test_starts_whose_epochs_are_short_run_one_after_the_other() -> None:
+    rule = Rule(epochs=10, starts=6)
+    for counted, at_once in ((1_000, 1), (20_000, 2), (40_000, 1)):  # 40,000 rows are blocks for several threads
+        assert (
+            execution.starts_at_once(CountingMethod("star", counted, 30_000, 2, shareable=True), rule, None) == at_once
+        )
+
+
 @pytest.mark.slow
 def test_an_error_in_a_start_is_that_of_the_first_and_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "SHORT_EPOCH", 10**6)
     counted = em.updated
     parameters: set[int] = set()
 

@@ -370,6 +370,23 @@ def test_standard_errors_are_those_of_repeated_samples() -> None:
         sure.sampled_posterior({"b": 1}, "a", samples=10)
 
 
+def test_a_state_that_was_never_drawn_is_not_said_to_be_impossible() -> None:
+    rare = 1e-4
+    net = BayesianNetwork({"a": 3, "b": 2}, [("a", "b")], {"a": [0.5, 0.5 - rare, rare], "b": [[0.5, 0.5]] * 3})
+    inside = 0
+    for seed in range(40):
+        found = net.sampled_posterior(None, "a", samples=500, seed=seed)
+        assert (found.standard_errors > 0).all()
+        inside += abs(found.probabilities[0, 2] - rare) <= 2 * found.standard_errors[0, 2]
+    assert inside >= 36
+    told = net.sampled_posterior({"a": [0, None], "b": [1, 1]}, "a", samples=500)
+    assert (told.standard_errors[0] == 0).all()  # it is known
+    assert (told.standard_errors[1] > 0).all()
+    excluded = net.sampled_posterior({"a": [[1.0, 1.0, 0.0]]}, "a", samples=500)
+    assert excluded.standard_errors[0, 2] == 0
+    assert (excluded.standard_errors[0, :2] > 0).all()
+
+
 def test_standard_errors_hold_where_the_evidence_is_improbable() -> None:
     off: list[float] = []
     for seed in range(12):

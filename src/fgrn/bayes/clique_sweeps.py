@@ -121,6 +121,7 @@ class CliqueSweep:
     logs: np.ndarray = field(default_factory=lambda: np.zeros(1))
     _beliefs: dict[int, np.ndarray] = field(default_factory=dict)
     _messages: dict[int, np.ndarray] = field(default_factory=dict)
+    _scales: dict[int, np.ndarray] = field(default_factory=dict)  # (rows,) what messages of cliques were divided by
 
     def inwards(self, largest: bool = False, keep: bool = False) -> np.ndarray:
         """Send messages to the root: the product of all its tables, its variables in the order of its step.
@@ -130,14 +131,15 @@ class CliqueSweep:
         reduce = np.maximum.reduce if largest else np.add.reduce
         product = np.ones(1)
         for step in reversed(self.order.steps):
-            count, product = self._product(step)
+            count, product = self.product(step)
             if keep:
                 self._beliefs[step.number] = product
             if step.before < 0:
                 break
             message = reduce(product, axis=tuple(range(1, 1 + step.own))) if step.own else product
             if count > MANY_FACTORS:
-                count, message = 1, self._scaled(message)
+                count, self._scales[step.number] = 1, self.taken_out(message)
+                message = _divided(message, self._scales[step.number])
             if keep:
                 self._messages[step.number] = message
             self.tables[step.before].append((count, message.reshape(len(message), *step.shape)))
@@ -152,9 +154,8 @@ class CliqueSweep:
         reduce = np.maximum.reduce if largest else np.add.reduce
         beliefs, step = self._beliefs, self.order.step
         root = self.order.steps[0].number
-        top = beliefs[root].reshape(len(beliefs[root]), -1)
-        total = reduce(top, axis=1)
-        beliefs[root] = beliefs[root] / np.where(total > 0, total, 1).reshape(-1, *[1] * (beliefs[root].ndim - 1))
+        total = reduce(beliefs[root].reshape(len(beliefs[root]), -1), axis=1)
+        beliefs[root] = _divided(beliefs[root], np.where(total > 0, total, 1))
         for one in self.order.steps[1:]:
             new = reduce(beliefs[one.before], axis=step(one.before).axes_but(one.names[one.own :]))
             old = self._messages[one.number]
@@ -162,6 +163,8 @@ class CliqueSweep:
                 ratio = new / old
             else:
                 ratio = np.divide(new, old, out=np.zeros(np.broadcast_shapes(new.shape, old.shape)), where=old > 0)
+            if one.number in self._scales:
+                ratio = _divided(ratio, self._scales[one.number])
             beliefs[one.number] = beliefs[one.number] * ratio.reshape(len(ratio), *[1] * one.own, *ratio.shape[1:])
 
     def marginal(self, number: int, name: str, largest: bool = False) -> np.ndarray:
@@ -207,7 +210,7 @@ class CliqueSweep:
             step.store(_drawn_from_columns(table, step.line(codes, samples), random), codes)
         return codes
 
-    def _product(self, step: CliqueStep) -> tuple[int, np.ndarray]:
+    def product(self, step: CliqueStep) -> tuple[int, np.ndarray]:
         """The product of the tables of a clique over all its variables, and how many they are since a scaling."""
         tables = self.tables[step.number]
         if len(tables) > 2:
@@ -215,25 +218,32 @@ class CliqueSweep:
         count, total = tables[0] if tables else (0, np.ones([1] * (1 + len(step.sizes))))
         for more, values in tables[1:]:
             if count + more > MANY_FACTORS and count > 1:
-                count, total = 1, self._scaled(total)
+                count, total = 1, self.scaled(total)
             total = total * values
             count += more
         if total.shape[1:] != step.sizes:
             total = np.broadcast_to(total, (len(total), *step.sizes))
         return count, total
 
-    def _scaled(self, table: np.ndarray) -> np.ndarray:
+    def scaled(self, table: np.ndarray) -> np.ndarray:
         """A table with a largest number of one in each row; the logarithm of what it was is added to `logs`."""
-        flat = np.maximum.reduce(table.reshape(len(table), -1), axis=1)
-        largest = flat
+        return _divided(table, self.taken_out(table))
+
+    def taken_out(self, table: np.ndarray) -> np.ndarray:
+        """(rows,) the largest number in each row, whose logarithm is added to `logs`; 1 for a row of zeros."""
+        flat: np.ndarray = np.maximum.reduce(table.reshape(len(table), -1), axis=1)
         if flat.all():
             self.logs = self.logs + np.log(flat)
-        else:
-            with np.errstate(divide="ignore"):
-                self.logs = self.logs + np.log(flat)
-            largest = np.where(flat > 0, flat, 1)
-        found: np.ndarray = table / largest.reshape(-1, *[1] * (table.ndim - 1))
-        return found
+            return flat
+        with np.errstate(divide="ignore"):
+            self.logs = self.logs + np.log(flat)
+        return np.where(flat > 0, flat, 1)
+
+
+def _divided(table: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """A table with each row divided by a number."""
+    found: np.ndarray = table / numbers.reshape(-1, *[1] * (table.ndim - 1))
+    return found
 
 
 def _drawn_from_columns(table: np.ndarray, columns: np.ndarray, random: np.random.Generator) -> np.ndarray:

@@ -10,20 +10,32 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from math import inf, prod
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..core.variable import Variable
+from ..learning.execution import SMALL_WORK
 from ..tables.encoded import SOFT, Evidence
 from ..tables.frames import UNKNOWN
 from .clique_sweeps import CliqueOrder, CliqueSweep, summed_to
-from .directed_graph import closure
 from .junction_tree import JunctionTree
-from .realisation import ScopedTable, tree_of
+from .realisation import ScopedTable, allowed_memory, tree_of
+
+if TYPE_CHECKING:
+    from .lane_sweeps import LaneSweep
 
 CELLS_AT_ONCE = 2**22
 """Cells of cliques times rows that are worked on together: 32 MB."""
+
+MOST_LANES, FEW_LANES = 16, 8
+"""Rows that are put side by side (`fgrn.engines.clique_lanes.LANES`), and with how few of them that is not done."""
+
+NUMBER_BYTES = 8
+
+CLIQUE_COST, STATE_COST, LANE_STATE_COST = 40.0, 0.012, 0.003
+"""Microseconds: for a clique in a block of rows, and for a joint state in a row, of rows one by one or side by side."""
 
 SMALL_CLIQUE = 4_096
 """Joint states of a clique, up to which a table may come in though a smaller clique holds its variables too."""
@@ -73,6 +85,7 @@ class PrunedModel:
         tree: the cliques of what is not known in them.
         apart: tables of the evidence and its ancestors that known states separate from the question: they decide
             only how probable the evidence is.
+        memory: the most bytes that an answer may take.
     """
 
     variables: Mapping[str, Variable]
@@ -81,6 +94,7 @@ class PrunedModel:
     parts: tuple[ScopedTable, ...]
     tree: JunctionTree
     apart: tuple[ScopedTable, ...] = ()
+    memory: float = inf
     _layouts: dict[int, SweepLayout] = field(default_factory=dict)
 
     @classmethod
@@ -103,7 +117,8 @@ class PrunedModel:
             tree = tree_of(chosen, [scope for scope in scopes if scope], memory, quick=True)
         else:
             tree = JunctionTree({}, ((),), ())
-        return cls(variables, known, weighted & left, tuple(parts), tree, apart)
+        limit = allowed_memory(memory)
+        return cls(variables, known, weighted & left, tuple(parts), tree, apart, limit)
 
     def joint(
         self, index: Mapping[str, int], tables: Mapping[str, np.ndarray], evidence: Evidence, target: Sequence[str]
@@ -122,15 +137,9 @@ class PrunedModel:
         asked = unknown_of(target, self.known)
         root = self.tree.holding(asked)
         shares, logs = [np.zeros((0, *(self.variables[name].cardinality for name in target)))], [np.zeros(0)]
-        for rows, sweep in self._sweeps(index, tables, evidence, self.tree.states[self.tree.largest], root):
-            found = summed_to(sweep.inwards(), sweep.order.steps[0].names, asked)
-            total = found.reshape(len(found), -1).sum(axis=1)
-            with np.errstate(divide="ignore"):
-                log = np.log(total) + sweep.logs
-            found = found / np.where(total > 0, total, 1).reshape(-1, *[1] * len(asked))
-            found = np.broadcast_to(found, (rows.rows, *found.shape[1:]))
+        for rows, found, log in self._joint_blocks(index, tables, evidence, asked, root):
             shares.append(self._with_known(self._codes(index, rows), asked, target, found))
-            logs.append(np.broadcast_to(log, rows.rows))
+            logs.append(log)
         return np.concatenate(shares), np.concatenate(logs)
 
     def marginals(
@@ -149,19 +158,16 @@ class PrunedModel:
         sizes = [self.variables[name].cardinality for name in names]
         begins = np.cumsum([0, *sizes])
         out, logs, first = np.zeros((evidence.rows, begins[-1])), np.zeros(evidence.rows), 0
-        cliques = {name: self.tree.holding([name]) for name in names if name not in self.known}
-        for rows, sweep in self._sweeps(index, tables, evidence, self.tree.total, self.tree.largest):
+        unknown = unknown_of(names, self.known)
+        for rows, found, log in self._marginal_blocks(index, tables, evidence, unknown, largest):
             mine = slice(first, first + rows.rows)
-            top = sweep.inwards(largest, keep=True).reshape(-1, self.tree.states[self.tree.largest])
-            with np.errstate(divide="ignore"):
-                logs[mine] = np.log(top.max(axis=1) if largest else top.sum(axis=1)) + sweep.logs
-            sweep.outwards(largest)
             codes, block, every = self._codes(index, rows), out[mine], np.arange(rows.rows)
             for name, begin, size in zip(names, begins.tolist(), sizes, strict=False):
-                if name in cliques:
-                    block[:, begin : begin + size] = sweep.marginal(cliques[name], name, largest)
+                if name in found:
+                    block[:, begin : begin + size] = found[name]
                 else:
                     block[every, begin + codes[name]] = 1.0
+            logs[mine] = log
             block[np.isneginf(logs[mine])] = 0.0
             first = mine.stop
         if not largest and len(names):
@@ -211,6 +217,123 @@ class PrunedModel:
             return None
         known = {name: np.repeat(codes, samples) for name, codes in self._codes(index, row).items()}
         return {**sweep.drawn(samples, random), **known}
+
+    def _joint_blocks(
+        self,
+        index: Mapping[str, int],
+        tables: Mapping[str, np.ndarray],
+        evidence: Evidence,
+        asked: tuple[str, ...],
+        root: int,
+    ) -> Iterator[tuple[Evidence, np.ndarray, np.ndarray]]:
+        """Blocks of rows, each with the joint distribution of some variables of the root, and log-likelihoods."""
+        lanes = self._lanes(tables, evidence.rows, root)
+        if lanes is not None:
+            rank = self._layout(root).order.rank
+            ordered = tuple(sorted(asked, key=rank.__getitem__))
+            sizes = [self.variables[name].cardinality for name in ordered]
+            for rows, varying in self._varying_blocks(index, tables, evidence, root):
+                found, log = lanes.joint(varying, ordered)
+                yield rows, summed_to(found[: rows.rows].reshape(-1, *sizes), ordered, asked), log[: rows.rows]
+            return
+        for rows, sweep in self._sweeps(index, tables, evidence, self.tree.states[self.tree.largest], root):
+            found = summed_to(sweep.inwards(), sweep.order.steps[0].names, asked)
+            total = found.reshape(len(found), -1).sum(axis=1)
+            with np.errstate(divide="ignore"):
+                log = np.log(total) + sweep.logs
+            found = found / np.where(total > 0, total, 1).reshape(-1, *[1] * len(asked))
+            if len(found) < rows.rows:
+                found = np.broadcast_to(found, (rows.rows, *found.shape[1:]))
+            yield rows, found, log if len(log) == rows.rows else np.broadcast_to(log, rows.rows)
+
+    def _marginal_blocks(
+        self,
+        index: Mapping[str, int],
+        tables: Mapping[str, np.ndarray],
+        evidence: Evidence,
+        names: Sequence[str],
+        largest: bool,
+    ) -> Iterator[tuple[Evidence, dict[str, np.ndarray], np.ndarray]]:
+        """Blocks of rows, each with the distributions of some variables, but for rounding, and log-likelihoods."""
+        root = self.tree.largest
+        lanes = None if largest or not names else self._lanes(tables, evidence.rows, root, names)
+        if lanes is not None:
+            for rows, varying in self._varying_blocks(index, tables, evidence, root):
+                every, log = lanes.marginals(varying)
+                yield rows, {name: found[: rows.rows] for name, found in every.items()}, log[: rows.rows]
+            return
+        cliques = {name: self.tree.holding([name]) for name in names}
+        for rows, sweep in self._sweeps(index, tables, evidence, self.tree.total, root):
+            top = sweep.inwards(largest, keep=True).reshape(-1, self.tree.states[root])
+            with np.errstate(divide="ignore"):
+                log = np.log(top.max(axis=1) if largest else top.sum(axis=1)) + sweep.logs
+            sweep.outwards(largest)
+            yield rows, {name: sweep.marginal(clique, name, largest) for name, clique in cliques.items()}, log
+
+    def microseconds(self, rows: int) -> float:
+        """About how long the marginals of so many rows take."""
+        total, cliques = self.tree.total, len(self.tree.cliques)
+        if self._in_lanes(rows):
+            return rows * total * LANE_STATE_COST + -(-rows // MOST_LANES) * cliques * CLIQUE_COST
+        blocks = -(-rows // max(1, CELLS_AT_ONCE // max(total, 1)))
+        return rows * total * STATE_COST + blocks * cliques * CLIQUE_COST
+
+    def _in_lanes(self, rows: int) -> bool:
+        """Whether rows are put side by side: many, whose messages fit into memory.
+
+        From as much work on as "auto" begins to take compiled kernels of engines.
+        """
+        if rows < FEW_LANES or rows * self.tree.total < SMALL_WORK:
+            return False
+        shared = sum([prod([self.tree.sizes[name] for name in common]) for _, _, common in self.tree.edges])
+        return NUMBER_BYTES * (self.tree.total + 2 * shared * MOST_LANES) <= self.memory
+
+    def _lanes(
+        self, tables: Mapping[str, np.ndarray], rows: int, root: int, wanted: Sequence[str] = ()
+    ) -> LaneSweep | None:
+        """The cliques for many rows side by side; None where that is not done, or a product might vanish."""
+        if not self._in_lanes(rows):
+            return None
+        from .lane_sweeps import LaneSweep
+
+        layout = self._layout(root)
+        same: list[list[tuple[int, np.ndarray]]] = [[] for _ in self.tree.cliques]
+        for part, place in zip(self.parts, layout.places, strict=True):
+            if not place.known:
+                same[place.clique].append((1, place.filled(tables[part.name], {})))
+        varying: dict[int, list[tuple[str, ...]]] = {}
+        for clique, names, _ in self._varying_places(root):
+            varying.setdefault(clique, []).append(names)
+        found = LaneSweep(layout.order, self.tree.sizes, same, varying, wanted)
+        return found if found.suits else None
+
+    def _varying_places(self, root: int) -> Iterator[tuple[int, tuple[str, ...], int]]:
+        """Each table that rows differ in: its clique, its variables there, and its number, weights after tables."""
+        layout = self._layout(root)
+        for number, (part, place) in enumerate(zip(self.parts, layout.places, strict=True)):
+            if place.known:
+                left = unknown_of(part.scope, self.known)
+                yield place.clique, tuple(sorted(left, key=layout.order.rank.__getitem__)), number
+        for number, (name, clique, _) in enumerate(layout.weights, len(self.parts)):
+            yield clique, (name,), number
+
+    def _varying_blocks(
+        self, index: Mapping[str, int], tables: Mapping[str, np.ndarray], evidence: Evidence, root: int
+    ) -> Iterator[tuple[Evidence, dict[int, list[np.ndarray]]]]:
+        """Blocks of rows to be put side by side, with the tables they differ in: (rows, states), by clique."""
+        layout, places = self._layout(root), list(self._varying_places(root))
+        for first in range(0, evidence.rows, MOST_LANES):
+            rows = evidence.take(slice(first, first + MOST_LANES))
+            codes = self._codes(index, rows)
+            found: dict[int, list[np.ndarray]] = {}
+            for clique, _, number in places:
+                if number < len(self.parts):
+                    numbers = layout.places[number].filled(tables[self.parts[number].name], codes)
+                else:
+                    name = layout.weights[number - len(self.parts)][0]
+                    numbers = rows.weights(index[name], self.variables[name].cardinality)
+                found.setdefault(clique, []).append(numbers.reshape(rows.rows, -1))
+            yield rows, found
 
     def _sweeps(
         self, index: Mapping[str, int], tables: Mapping[str, np.ndarray], evidence: Evidence, cells: int, root: int
@@ -284,64 +407,6 @@ class PrunedModel:
 def unknown_of(scope: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
     """The variables of a scope whose state is not known."""
     return tuple([name for name in scope if name not in known])
-
-
-class TableGraph:
-    """Which tables of a model have a variable, and which variables its ancestors are; worked out once for a model."""
-
-    def __init__(self, parts: Sequence[ScopedTable]) -> None:
-        self.parts = tuple(parts)
-        self._directed = all(part.conditional for part in parts)
-        self._parents = {part.scope[-1]: part.scope[:-1] for part in parts} if self._directed else {}
-        self._tables_of: dict[str, list[int]] = {}
-        for number, part in enumerate(parts):
-            for name in part.scope:
-                self._tables_of.setdefault(name, []).append(number)
-
-    def alive(self, names: Collection[str]) -> tuple[ScopedTable, ...]:
-        """The tables of some variables and their ancestors; all of them where a model has no directions."""
-        if not self._directed:
-            return self.parts
-        alive = closure(names, self._parents)
-        return tuple([part for part in self.parts if part.scope[-1] in alive])
-
-    def near_and_apart(
-        self, target: Collection[str], known: Collection[str], weighted: Collection[str]
-    ) -> tuple[tuple[ScopedTable, ...], tuple[ScopedTable, ...]]:
-        """The tables that are joined to a target by variables whose state is not known, and the others alive."""
-        alive = closure({*target, *known, *weighted}, self._parents) if self._directed else None
-        found = self._joined(target, known, alive)
-        near = tuple([self.parts[number] for number in sorted(found)])
-        others = [part for number, part in enumerate(self.parts) if number not in found]
-        return near, tuple([part for part in others if alive is None or part.scope[-1] in alive])
-
-    def joined_to(
-        self, some: Collection[ScopedTable], parts: Collection[ScopedTable], known: Collection[str]
-    ) -> tuple[ScopedTable, ...]:
-        """Those of the parts that variables whose state is not known join to some of them, these included."""
-        alive = {part.scope[-1] for part in parts} if self._directed else None
-        found = self._joined([name for part in some for name in part.scope], known, alive)
-        wanted = {part.name for part in some} | {self.parts[number].name for number in found}
-        return tuple([part for part in parts if part.name in wanted])
-
-    def _joined(self, names: Collection[str], known: Collection[str], alive: Collection[str] | None) -> set[int]:
-        """The numbers of tables that are joined to some variables by variables whose state is not known.
-
-        Only those of variables that are alive, if these are given.
-        """
-        line = [name for name in names if name not in known]
-        seen, found = set(line), set[int]()
-        for name in line:  # grows while it is walked
-            for number in self._tables_of.get(name, ()):
-                scope = self.parts[number].scope
-                if number in found or (alive is not None and scope[-1] not in alive):
-                    continue
-                found.add(number)
-                for other in scope:
-                    if other not in seen and other not in known:
-                        seen.add(other)
-                        line.append(other)
-        return found
 
 
 def hard_and_soft(evidence: Evidence, names: Sequence[str]) -> list[tuple[np.ndarray, frozenset[str], frozenset[str]]]:

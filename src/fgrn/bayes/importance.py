@@ -49,7 +49,8 @@ class SampledPosterior(NamedTuple):
 
     Attributes:
         probabilities: (rows, states) the estimate.
-        standard_errors: (rows, states) of the estimate.
+        standard_errors: (rows, states) of the estimate; of a state that no sample is in, what so many samples leave
+            possible, about 0.7 divided by their effective size. 0 only where the evidence itself says what is true.
         effective_size: (rows,) how many samples of equal weight it is worth; with a few, do not trust the errors.
     """
 
@@ -125,7 +126,11 @@ def sampled_posteriors(
         for name, size in sizes.items():
             seen = codes[name][:, None] == np.arange(size)
             share = shares[name][row] = (weights[:, None] * seen).sum(axis=0) / total
-            errors[name][row] = np.sqrt((weights[:, None] ** 2 * (seen - share) ** 2).sum(axis=0)) / total
+            spread = np.sqrt((weights[:, None] ** 2 * (seen - share) ** 2).sum(axis=0)) / total
+            if name not in known and size > 1:
+                possible = one.weights(network.index[name], size)[0] > 0
+                spread = np.where(possible, np.maximum(spread, _error_of_a_state_not_drawn(effective[row])), spread)
+            errors[name][row] = spread
     least = effective.min(initial=np.inf, where=effective > 0)
     if least < min(FEW_SAMPLES, samples / 2):
         warn(
@@ -135,6 +140,14 @@ def sampled_posteriors(
             remedies=(Remedy("draw more", samples=...), "give less evidence"),
         )
     return {name: SampledPosterior(shares[name], errors[name], effective) for name in names}
+
+
+def _error_of_a_state_not_drawn(effective: float) -> float:
+    """The standard error of a share that is 0 in so many samples, by the prior of Jeffreys: that of Beta(1/2, n + 1/2).
+
+    An estimate of 0 from finitely many samples does not mean that a state is impossible.
+    """
+    return float(np.sqrt(0.5 * (effective + 0.5) / (effective + 2)) / (effective + 1))
 
 
 def _messages_of_evidence(network: BayesianNetwork, rows: Evidence) -> dict[str, np.ndarray]:

@@ -339,7 +339,8 @@ class InfluenceDiagram:
         """What it is worth to know each variable before a decision, the most valuable first.
 
         The gain is the expected utility with the variable known at this decision and all later ones, less that
-        without: never negative. Variables that depend on the decision cannot be known before it.
+        without: never negative. Variables that depend on the decision cannot be known before it. Decisions forget
+        nothing here: for those of limited memory (LIMID), compare `solve` of the diagram with and without the arc.
 
         Args:
             decision: its name.

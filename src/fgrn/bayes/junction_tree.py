@@ -20,13 +20,16 @@ MANY_VARIABLES = 3_000
 SMALL_TOTAL, TRIES = 50_000, 6
 """With more joint states than the first number, this many more orders are tried."""
 
-SPARSE_TOTAL = 4_000
+SPARSE_TOTAL = 8_000
 """Joint states for each variable, up to which the quickest rule is good enough for one question: to sum
 them takes no longer than to count which neighbours are not joined."""
 
 QUICK_TOTAL = 20_000
 """Joint states for each variable, up to which a tree for one question is good enough: to sum them takes no longer than
 another order."""
+
+MANY_TIMES = 4
+"""How many times as many joint states make it worth while to try equals in other orders for one question."""
 
 Steps = list[tuple[int, frozenset[int]]]
 Rule = Callable[["_Graph", list[int], int], float]
@@ -110,8 +113,8 @@ def junction_tree(sizes: Mapping[str, int], scopes: Iterable[Sequence[str]], qui
     best = _eliminated(graph, RULES[0])
     if few and not (quick and graph.total(best) <= enough):
         best = min(best, *(_eliminated(graph, rule) for rule in RULES[1:]), key=graph.total)
-    again = Random(0)
-    for _ in range(TRIES if few and graph.total(best) > enough else 0):  # equals in another order
+    again, much = Random(0), MANY_TIMES * enough if quick else enough
+    for _ in range(TRIES if few and graph.total(best) > much else 0):  # equals in another order
         ranks = again.sample(range(len(names)), len(names))
         best = min(best, *(_eliminated(graph, rule, ranks) for rule in RULES[:2]), key=graph.total)
     return _spread(_joined_cliques(names, sizes, best))

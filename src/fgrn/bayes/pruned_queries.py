@@ -17,8 +17,9 @@ from ..flow.marginals import refuse_impossible
 from ..flow.messages import Messages
 from ..tables import frames
 from ..tables.encoded import Evidence
-from .elimination import PrunedModel, TableGraph, hard_and_soft
+from .elimination import PrunedModel, hard_and_soft
 from .realisation import ScopedTable
+from .table_graph import TableGraph
 
 if TYPE_CHECKING:
     from ..flow.parameters import Parameters, Specification
@@ -26,16 +27,13 @@ if TYPE_CHECKING:
 FEW_ROWS = 16
 """Rows whose posterior is always computed from what it depends on."""
 
-MOST_QUESTIONS = 256
-"""Pruned models of one model that are kept: they can be made again."""
-
-MOST_PATTERNS = 32
-"""Sets of known variables in one table, for each of which a pruned model is made."""
+MOST_KEPT = 2**17
+"""Variables of a model times its pruned models that are kept: they can be made again."""
 
 LARGE_TOTAL = 2**16
 """Joint states of the cliques of the whole, from which few rows are always asked of what is not known in them."""
 
-STATE_COST, VARIABLE_COST = 0.01, 60.0
+STATE_COST, VARIABLE_COST = 0.007, 60.0
 """Microseconds: for a joint state of a clique in a row, and for a variable of a junction tree that is made."""
 
 
@@ -193,7 +191,7 @@ class PrunedQueries:
         if found is None:
             parts, together, apart = tables()
             found = PrunedModel.of(self._variables, parts, together, known, weighted, self.memory_limit, apart)
-            if len(self._questions) >= MOST_QUESTIONS:
+            if len(self._questions) * len(self._variables) >= MOST_KEPT:
                 self._questions.clear()
             self._questions[key] = found
         return found
@@ -343,22 +341,20 @@ class PrunedQueries:
         model: Any = self
         if rows <= FEW_ROWS and model.tree.total >= LARGE_TOTAL:
             return True
-        if patterns > MOST_PATTERNS:
-            return False
         return bool(rows * model.tree.total * STATE_COST > 2 * patterns * len(self._variables) * VARIABLE_COST)
 
     def _pays(
         self, groups: Sequence[tuple[np.ndarray, frozenset[str], frozenset[str]]], found: Sequence[PrunedModel]
     ) -> bool:
-        """Whether the cliques of pruned models have less than half of the joint states of the whole; or few rows do."""
+        """Whether rows through the cliques of pruned models take less time than through those of the whole."""
         model: Any = self
         if not self._fits():
             return True
         rows = [len(group[0]) for group in groups]
         if sum(rows) <= FEW_ROWS and model.tree.total >= LARGE_TOTAL:
             return True
-        pruned = sum(count * one.tree.total for count, one in zip(rows, found, strict=True))
-        return bool(2 * pruned < sum(rows) * model.tree.total)
+        pruned = sum(one.microseconds(count) for count, one in zip(rows, found, strict=True))
+        return bool(pruned < sum(rows) * model.tree.total * STATE_COST)
 
     @property
     def _arrays(self) -> TableArrays:

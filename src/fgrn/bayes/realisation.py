@@ -76,7 +76,7 @@ def tree_of(
     """
     tree = junction_tree({name: variable.cardinality for name, variable in variables.items()}, scopes, quick)
     largest, needed = tree.largest, BYTES_PER_STATE * tree.total
-    limit = MEMORY_SHARE * machine_memory() if memory is None else memory
+    limit = allowed_memory(memory)
     if tree.states[largest] > most or needed > limit:
         why = f"the limit is {limit / 2**30:,.2f} GiB" if needed > limit else f"one clique has at most {most:,} states"
         raise WiringError(
@@ -91,6 +91,11 @@ def tree_of(
             ),
         )
     return tree
+
+
+def allowed_memory(limit: float | None) -> float:
+    """The bytes that exact inference may take: the limit that is given, or half of the memory of the machine."""
+    return MEMORY_SHARE * machine_memory() if limit is None else limit
 
 
 def machine_memory() -> float:

@@ -105,11 +105,15 @@ class Cpu:
         """See `fgrn.engines.Engine`."""
         rows, states = local.shape
         path, weights, came = np.zeros(rows, dtype=np.int64), np.zeros(rows), np.empty(rows * states, dtype=np.int32)
-        tables = ChainTables(kernel_array(prior), kernel_array(table).ravel(), kernel_array(table.T).ravel())
+        tables = _chain_tables(prior, table)
         sequences = ChainRows(kernel_array(local).ravel(), kernel_array(begins, np.bool_), weights)
         work = np.empty(states), np.empty(states)
         kernels.viterbi(rows, np.uint64(states), tables, sequences, came, *work, path)
         return path, weights
+
+
+def _chain_tables(prior: np.ndarray, table: np.ndarray) -> ChainTables:
+    return ChainTables(prior.flatten(), table.flatten(), table.T.flatten())
 
 
 def _scan_block(
@@ -117,7 +121,7 @@ def _scan_block(
 ) -> None:
     rows, states = local.shape
     weights = np.zeros(0) if weights is None else weights
-    tables = ChainTables(kernel_array(prior), kernel_array(table).ravel(), kernel_array(table.T).ravel())
+    tables = _chain_tables(prior, table)
     sequences = ChainRows(kernel_array(local).ravel(), kernel_array(begins, np.bool_), kernel_array(weights))
     flat = Scan(*(array.ravel() for array in out))
     kernels.scan(rows, np.uint64(states), tables, sequences, flat, np.empty(states), np.empty(states))

@@ -116,6 +116,8 @@ def _from_a_line(raw: np.ndarray, size: int) -> np.ndarray:
 
 def kernel_array(array: np.ndarray, dtype: type = np.float64) -> np.ndarray:
     """Return the array, contiguous and writable: numba compiles a kernel again for every other kind of array."""
+    if array.dtype == dtype and array.flags.c_contiguous and array.flags.writeable:
+        return array
     return np.require(array, dtype=dtype, requirements=["C", "W"])
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise
-from threading import Condition
-from typing import Any, NamedTuple
+from threading import Condition, Lock, Thread
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -28,7 +27,7 @@ def thread_count() -> int:
 def blocks_of_rows(rows: int, size: int) -> list[slice]:
     """Split rows into blocks of at most `size`, nearly equal and the same for any number of threads."""
     count = -(-rows // size)
-    if count > 1:  # as many for each of 2 or 4 threads
+    if count > 2:  # as many for each of 2 or 4 threads
         count = -(-count // 4) * 4
     ends = [rows * number // count for number in range(count + 1)] if count else []
     return [slice(a, b) for a, b in pairwise(ends) if b > a]
@@ -45,13 +44,13 @@ def in_order(threads: int | None, work: Callable[[Any], Any], blocks: Sequence[A
         yield from map(work, blocks)
         return
     queue = _Queue(work, blocks, BLOCKS_PER_THREAD * threads)
-    helpers = [_Helpers.pool().submit(queue.help) for _ in range(threads - 1)]
+    for _ in range(threads - 1):
+        _Helper.call(queue)
     try:
         for number in range(len(blocks)):
             yield queue.result(number)
     finally:  # an interruption leaves the rest undone
         queue.stop()
-        wait([helper for helper in helpers if not helper.cancel()])
 
 
 def sum_of_blocks(
@@ -128,25 +127,52 @@ def _marked(rows: int, impossible: list[np.ndarray]) -> np.ndarray:
     return out
 
 
-class _Helpers:
-    """A pool of threads that wait for work: waking one takes a fifth of the time of starting one."""
+class _Helper(Thread):
+    """A thread that helps with one queue after another: waking it takes a fifth of the time of starting one.
 
-    _pool: ThreadPoolExecutor | None = None
+    It is woken by a lock of its own, since an executor's queue and futures would double the time that this takes.
+    """
+
+    idle: ClassVar[list[_Helper]] = []
+    started: ClassVar[int] = 0
+
+    def __init__(self) -> None:
+        super().__init__(name="fgrn", daemon=True)
+        self.queue: _Queue | None = None
+        self.called = Lock()
+        self.called.acquire()
 
     @classmethod
-    def pool(cls) -> ThreadPoolExecutor:
-        if cls._pool is None:
-            cls._pool = ThreadPoolExecutor(MOST_HELPERS, "fgrn")
-        return cls._pool
+    def call(cls, queue: _Queue) -> None:
+        """Let a thread help with a queue; nobody does if there are too many threads already."""
+        try:
+            helper = cls.idle.pop()
+        except IndexError:
+            if cls.started >= MOST_HELPERS:
+                return
+            cls.started += 1
+            helper = cls()
+            helper.start()
+        helper.queue = queue
+        helper.called.release()
+
+    def run(self) -> None:
+        """Help with the queues that the thread is called to, one after the other."""
+        while True:
+            self.called.acquire()
+            if self.queue is not None:
+                self.queue.help()
+            self.queue = None
+            self.idle.append(self)
 
     @classmethod
     def forget(cls) -> None:
-        """Drop the pool: a forked process has none of the threads."""
-        cls._pool = None
+        """Start with none again: a forked process has none of the threads."""
+        cls.idle, cls.started = [], 0
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_Helpers.forget)
+    os.register_at_fork(after_in_child=_Helper.forget)
 
 
 class _Outcome(NamedTuple):
@@ -160,7 +186,7 @@ class _Queue:
     def __init__(self, work: Callable[[Any], Any], blocks: Sequence[Any], ahead: int) -> None:
         self.work, self.blocks, self.ahead = work, blocks, ahead
         self.done: dict[int, _Outcome] = {}
-        self.taken = self.handed = 0
+        self.taken = self.handed = self.running = 0
         self.last = len(blocks)  # where to stop: the end, or the first that failed
         self.changed = Condition()
 
@@ -168,6 +194,7 @@ class _Queue:
         """Return the next block, or None if there is none or too many results are waiting."""
         if self.taken < min(self.last, self.handed + self.ahead):
             self.taken += 1
+            self.running += 1
             return self.taken - 1
         return None
 
@@ -178,6 +205,7 @@ class _Queue:
             outcome = _Outcome(error=error)
         with self.changed:
             self.done[number] = outcome
+            self.running -= 1
             if outcome.error is not None:
                 self.last = min(self.last, number)
             self.changed.notify_all()
@@ -210,7 +238,9 @@ class _Queue:
         return outcome.value
 
     def stop(self) -> None:
-        """Stop: no thread takes another block."""
+        """Stop: no thread takes another block, and none is still working on one."""
         with self.changed:
             self.last = 0
             self.changed.notify_all()
+            while self.running:
+                self.changed.wait()

@@ -12,6 +12,9 @@ from .scans import Scan, distribution, log_scan, logarithm
 BLOCKS = 16
 """Blocks of whole sequences, at least, if there are as many sequences."""
 
+LEAST_ROWS = 4096
+"""Rows of a block, at least, as whole sequences have them: fewer take less time than handing them to a thread."""
+
 BlockScan = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None, Scan], None]
 """Fills in the scan of some rows, given prior, table, what each row says, where sequences begin, and weights.
 
@@ -37,6 +40,8 @@ class BlockScanner:
             self._scan_block(prior, table, local[rows], self._begins[rows], counted, out)
             return out
 
+        if len(self._blocks) == 1:
+            return work(self._blocks[0])
         parts = list(in_order(self._threads, work, self._blocks))
         first, steps = (np.sum([part[k] for part in parts], axis=0) for k in (4, 5))
         return self._room._replace(first=first, steps=steps)
@@ -45,7 +50,9 @@ class BlockScanner:
 def _whole_sequences(begins: np.ndarray, blocks: int) -> list[slice]:
     """Split rows into blocks of whole sequences, which do not depend on the number of threads."""
     rows = len(begins)
-    size = max(1, rows // blocks)
+    size = max(LEAST_ROWS, rows // blocks)
+    if rows <= size:
+        return [slice(0, rows)]
     cuts = [0]
     for begin in np.flatnonzero(begins).tolist():
         if begin - cuts[-1] >= size:

@@ -64,7 +64,8 @@ class SequenceTables(ContinuousColumns):
 
     def _ordered(self, X: Any, sequence: Any, time: Any) -> tuple[Evidence, TimeOrder, Any]:
         """A table to be asked about, in the order of time; and as given, without sequences and times."""
-        check_is_fitted(self)
+        if "network_" not in self.__dict__:
+            check_is_fitted(self)
         check_two_columns(sequence, time)
         features, ids, times = self._parted(X, sequence, time)
         table = self._encoded(self._coded(features), None)

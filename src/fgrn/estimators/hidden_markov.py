@@ -249,11 +249,6 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
     # What everybody may ask
 
     @property
-    def _chain(self) -> Chain:
-        check_is_fitted(self, "network_")
-        return cast(Chain, self.network_)
-
-    @property
     def initial_(self) -> np.ndarray:
         """P(state) of the first row of a sequence."""
         check_is_fitted(self, "network_")
@@ -299,7 +294,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
             found: np.ndarray = self.states_[likeliest]
             return found
         rows, order, _ = self._ordered(X, sequence, time)
-        return order.restored(self._chain.decode(rows, engine=self.engine))
+        return order.restored(cast(Chain, self.network_).decode(rows, engine=self.engine))
 
     def predict_proba(self, X: Any, *, sequence: Any = None, time: Any = None) -> np.ndarray:
         """How likely each state is in each row given the whole sequence, (rows, states), in the order of the table.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 
+from ..plan.plan import Plan
 from ..tables.encoded import Evidence
 
 SAMPLE = 2**14
@@ -64,27 +67,64 @@ def _keys(evidence: Evidence) -> np.ndarray:
 MOST_KINDS = 2**16
 """Joint states of all columns, missing values included, up to which each combination has a number."""
 
+FEW_KINDS = 64
+"""As many kinds of rows have their messages computed whether they occur or not: finding out would take longer."""
 
-def kinds_of_rows(
-    evidence: Evidence, cardinality: np.ndarray, edges: Sequence[int]
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return a row of each kind, and the kind of each row: rows are of one kind if their codes of some edges are equal.
 
-    None if there could be too many kinds, or half as many as rows.
+@dataclass(frozen=True, eq=False)
+class Kinds:
+    """Kinds of rows, which are those with equal codes of some variables.
+
+    which   (rows,): the kind of each row
+    all     whether every possible kind is there, in order, so that the rows of another table have the same ones
+    codes   returns the codes of each kind, (kinds, variables)
     """
-    number, size = np.zeros(evidence.rows, dtype=np.int32), 1
-    for edge in edges:
-        width = int(cardinality[edge]) + 1
-        size *= width
-        if size > MOST_KINDS:
-            return None
-        number *= np.int32(width)
-        number += evidence.codes[:, evidence.slot[edge]]
-        number += np.int32(1)  # unknown is -1
+
+    which: np.ndarray
+    all: bool
+    codes: Callable[[], np.ndarray]
+    plan: Plan
+    edges: Sequence[int]
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """A row of each kind, with nothing else known."""
+        names = tuple(self.plan.names[edge] for edge in self.edges)
+        return Evidence.of_codes(names, np.asfortranarray(self.codes(), dtype=np.int32)).on(self.plan)
+
+
+def kinds_of_rows(evidence: Evidence, plan: Plan, edges: Sequence[int]) -> Kinds | None:
+    """Return the kinds of rows by their codes of some variables, none of them a distribution.
+
+    All possible ones if these are few, or few beside the rows; else those that occur. None if there could be too many,
+    or half as many as rows.
+    """
+    widths = [int(plan.cardinality[edge]) + 1 for edge in edges]
+    size = math.prod(widths)
+    if size > MOST_KINDS:
+        return None
+    columns = [evidence.codes[:, evidence.slot[edge]] for edge in edges]
+    number = np.add(columns[0], 1, dtype=np.intp) if columns else np.zeros(evidence.rows, dtype=np.intp)
+    for column, width in zip(columns[1:], widths[1:], strict=True):
+        number *= width
+        number += column
+        number += 1  # unknown is -1
+    if size <= max(FEW_KINDS, evidence.rows // 2):
+        return Kinds(number, True, partial(_every_kind, widths), plan, edges)
     row_of = np.full(size, -1, dtype=np.intp)
     row_of[number] = np.arange(evidence.rows)
     first = row_of[row_of >= 0]
     if 2 * len(first) > evidence.rows:
         return None
     row_of[number[first]] = np.arange(len(first))
-    return first, row_of[number]
+    return Kinds(row_of[number], False, lambda: np.stack([one[first] for one in columns], axis=1), plan, edges)
+
+
+def _every_kind(widths: Sequence[int]) -> np.ndarray:
+    """The codes of every kind, UNKNOWN among them, (kinds, variables): those of the last variable change fastest."""
+    number = np.arange(math.prod(widths))
+    codes = np.empty((len(number), len(widths)), dtype=np.intp)
+    for place in range(len(widths) - 1, -1, -1):
+        codes[:, place] = number % widths[place] - 1
+        number //= widths[place]
+    return codes

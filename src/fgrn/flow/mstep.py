@@ -17,6 +17,9 @@ from .parameters import Parameters, Specification, kept_by_engine
 ROUNDING = 1e-7
 """Probabilities that differ by no more may be the same: accelerated EM multiplies what rounding has changed."""
 
+SHORT_LINE = 6
+"""Up to so many cells in a line, in the mean, `bincount` is faster than `reduceat`: twice as fast with four."""
+
 MOST_COUNT = 1e100
 """A larger smoothing count would leave nothing of the data, and overflow when it is summed."""
 
@@ -90,8 +93,11 @@ class Smoothing:
             return counts.alike(values).sum_of_logarithms(self.cells, spec.is_learnt)
         values = np.asarray(values)
         where = spec.learnt & (self.cells > 0)
+        cells, values = self.cells, values[: spec.layout.size]
+        if not where.all():
+            cells, values = cells[where], values[where]
         with np.errstate(divide="ignore"):
-            return float(self.cells[where] @ np.log(values[: spec.layout.size][where]))
+            return float(cells @ np.log(values))
 
 
 def _check_cells(name: str, counts: Any, shape: tuple[int, ...]) -> None:
@@ -134,7 +140,7 @@ def updated(
     cells, totals = _cells_and_totals(spec, np.asarray(counts), smoothing)
     if not totals.max() < np.inf:  # NaN is not less either
         raise LearningError("The expected counts are not finite. This should not happen; please report it.")
-    total = totals[layout.line_of]
+    total = totals.take(layout.line_of)
     if spec.constraints is not None:
         met_cells = spec.constraints.met(layout, cells, before.values, spec.supported)
         values = np.where(spec.learnt, met_cells, parameters.values)
@@ -213,4 +219,11 @@ def _cells_and_totals(spec: Specification, counts: np.ndarray, smoothing: Smooth
     """Return counts plus smoothing, and the sum of each row."""
     cells = counts if smoothing.cells is None else counts + smoothing.cells
     cells = cells if spec.constraints is None else spec.constraints.pooled(cells)
-    return cells, np.add.reduceat(cells, spec.layout.lines)
+    return cells, line_sums(spec.layout, cells)
+
+
+def line_sums(layout: Layout, cells: np.ndarray) -> np.ndarray:
+    """Return the sum of each line of a vector in the plan's layout: of each row of each table, and of each prior."""
+    short = layout.size <= SHORT_LINE * len(layout.lines)
+    sums: np.ndarray = np.bincount(layout.line_of, cells) if short else np.add.reduceat(cells, layout.lines)
+    return sums

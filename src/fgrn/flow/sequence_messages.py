@@ -60,12 +60,13 @@ def chained_messages(
     """
     mine, plan, link = sequences, sequences.plan, sequences.link
     ways = tuple(way for way in WAYS if way in parts)
-    whole = mine.scan(values, equal_numbers(1.0, mine.evidence.rows) if kept and ways else None)
+    shown = bool(kept and ways)
+    whole = mine.scan(values, equal_numbers(1.0, mine.evidence.rows) if shown else None, shown)
     linked = (link.source, link.leg, link.output)
     edges = [plan.edge(name) for name in kept]
     arrays: dict[str, np.ndarray] = {}
     if set(edges) <= set(linked):
-        shown = np.array(edges, dtype=np.intp)
+        columns = np.array(edges, dtype=np.intp)
         messages = [_link_messages(mine, whole, values, edge, ways) for edge in edges]
         for number, way in enumerate(ways):
             each = [one[number] for one in messages]
@@ -76,7 +77,7 @@ def chained_messages(
         found = sweep(
             mine.engine, plan, mine.programs_for(evidence), mine.alone(values), evidence, plan.names, mine.threads
         )  # fmt: skip
-        shown = found._shown
+        columns = found._shown
         arrays = {way: found._arrays[way].copy() for way in ways}
         for edge in linked:
             for way, message in zip(ways, _link_messages(mine, whole, values, edge, ways), strict=True):
@@ -84,7 +85,7 @@ def chained_messages(
     for array in arrays.values():
         array.setflags(write=False)
     everywhere = np.ones(mine.evidence.rows, dtype=bool)
-    return Messages(plan, kept, whole.log_likelihood, None, everywhere, shown, arrays, parts)
+    return Messages(plan, kept, whole.log_likelihood, None, everywhere, columns, arrays, parts)
 
 
 def _link_messages(

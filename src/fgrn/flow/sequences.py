@@ -34,13 +34,16 @@ from ..plan.plan import Plan
 from ..plan.schedule import Programs
 from ..tables.encoded import Evidence
 from .counts import CountingMethod, Counts, LocalEStep
-from .equal_rows import kinds_of_rows
+from .equal_rows import Kinds, kinds_of_rows
 from .marginals import normalised, refuse_impossible
 from .messages import Messages, sweeper
 
 SMALLEST, LEAST_SHARE, SMALL_STEP = 2.0**-500, 2.0**-430, 1e-30
 """A state below the first, in a message that sums to one, counts as lost by underflow. That is harmless if every state
 it leads to has at least the second share of the mass, as is so for transition tables that are above the third."""
+
+AGREEMENT = 1e-11
+"""Log-likelihoods of a sequence that differ by no more are equal: as much may be lost by rounding in 100,000 rows."""
 
 NEGLIGIBLE, LARGEST_LOG = 70.0, 600.0
 """A state is negligible if its posterior is below that of another by a factor of exp of the first; numbers up to exp of
@@ -87,6 +90,24 @@ class Scanned(NamedTuple):
 
 
 @dataclass(eq=False)
+class KindMessages:
+    """The messages of kinds of rows to the hidden variable, and the parameters that these are made of.
+
+    message   (kinds, states), and `logs`: its logarithms up to a constant in each row, once they were needed
+    scale     (kinds,): the logarithm of what was taken out of the message; -inf if the kind is impossible
+    """
+
+    values: np.ndarray
+    message: np.ndarray
+    scale: np.ndarray
+    logs: np.ndarray | None = None
+
+
+MOST_KEPT = 16
+"""Sets of variables of which messages of all kinds of rows are kept, at most."""
+
+
+@dataclass(eq=False)
 class Sequences:
     """Evidence as sequences of rows, with the engine that computes their messages."""
 
@@ -97,6 +118,7 @@ class Sequences:
     link: Link
     threads: int | None = None
     merge: bool = True  # rows with equal values have one message
+    kept: dict[tuple[int, ...], KindMessages] | None = None  # messages of all kinds of rows, by variables
     _support: tuple[np.ndarray, np.ndarray] | None = field(default=None, init=False)
 
     @property
@@ -113,13 +135,17 @@ class Sequences:
     def local(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the message of each row's own values to its hidden variable, and the logarithm of its scale."""
         edge = self.link.source
-        message, scale = self._local_of_kinds(values)
+        message, scale = self._possible(values)
         if self._kinds is None:
             return message, scale
-        which = self._kinds[1]
-        message, scale = message.take(which, axis=0), scale.take(which) + self.evidence.log_scale
+        is_one = len(message) == 1  # nothing is known of rows but what is told of their hidden variable
+        scale = (scale if is_one else scale.take(self._kinds.which)) + self.evidence.log_scale
+        if is_one:
+            message = np.broadcast_to(message, (self.evidence.rows, self.states))
+        else:
+            message = message.take(self._kinds.which, axis=0)
         if self.evidence.slot[edge] >= 0:
-            message *= self.evidence.weights(edge, self.states)
+            message = message * self.evidence.weights(edge, self.states)
             total = message.sum(axis=1)
             faint = np.flatnonzero(total < np.finfo(np.float64).tiny)
             total[faint] = 1.0
@@ -133,42 +159,57 @@ class Sequences:
                     refuse_impossible(faint[list(error.rows)])
         return message, scale
 
-    def _local_of_kinds(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """`local` of each kind of row, or of all rows if kinds are not told apart."""
-        found = self._sweep_rows(self.alone(values))
-        impossible = found.impossible
+    def _possible(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """`local` of each kind of row, or of all rows if kinds are not told apart; an error if a row is impossible."""
+        found = self._of_kinds(values)
+        impossible = np.isneginf(found.scale)
         if impossible.any():
-            refuse_impossible(np.flatnonzero(impossible if self._kinds is None else impossible[self._kinds[1]]))
-        return found.backward(self.plan.names[self.link.source]), found.log_likelihood + np.log(self.states)
+            refuse_impossible(np.flatnonzero(impossible if self._kinds is None else impossible[self._kinds.which]))
+        return found.message, found.scale
+
+    def _of_kinds(self, values: np.ndarray) -> KindMessages:
+        """The messages of each kind of row, or of all rows: those that are kept, if they are of these parameters."""
+        kept = self.kept if self._kinds is not None and self._kinds.all else None
+        key = tuple(self._others)
+        if kept is not None and key in kept and np.array_equal(kept[key].values, values):
+            return kept[key]
+        found = self._sweep_rows(self.alone(values))
+        scale = found.log_likelihood + np.log(self.states)
+        made = KindMessages(values, found.backward(self.plan.names[self.link.source]), scale)
+        if kept is not None:
+            if len(kept) >= MOST_KEPT:
+                kept.clear()
+            kept[key] = made
+        return made
 
     @cached_property
     def _sweep_rows(self) -> Callable[[np.ndarray], Messages]:
         """What computes the messages of single rows, or of each kind of row, to their hidden variables."""
-        evidence = self.evidence if self._kinds is None else self._kinds[0]
+        evidence = self.evidence if self._kinds is None else self._kinds.evidence
         rows = self.engine, self.plan, self.programs_for(evidence), evidence
         return sweeper(*rows, [self.plan.names[self.link.source]], self.threads, ("backward", "likelihood"))
 
     @cached_property
-    def _kinds(self) -> tuple[Evidence, np.ndarray] | None:
-        """One row of each kind, without the hidden variable, and the kind of each row; None if there are too many."""
-        evidence, edge = self.evidence, self.link.source
-        if not self.merge or evidence.soft_edges() - {edge}:
+    def _others(self) -> list[int]:
+        """The variables of a row that have evidence, without the hidden one."""
+        return sorted(self.evidence.edges() - {self.link.source})
+
+    @cached_property
+    def _kinds(self) -> Kinds | None:
+        """The kinds of rows by what is known of them, without the hidden variable; None if there are too many."""
+        if not self.merge or self.evidence.soft_edges() - {self.link.source}:
             return None
-        found = kinds_of_rows(evidence, self.plan.cardinality, [one for one in evidence.edges() if one != edge])
-        if found is None:
-            return None
-        first, which = found
-        some = replace(evidence.take(first), log_scale=np.zeros(len(first)), begins=np.zeros(0, dtype=bool))
-        return (some.without(self.plan.names[edge]) if evidence.slot[edge] >= 0 else some), which
+        return kinds_of_rows(self.evidence, self.plan, self._others)
 
     @cached_property
     def _scanner(self) -> Scanner:
         return able(self.engine, "scan").scanner(self.evidence.begins, self.states, self.threads)
 
-    def scan(self, values: np.ndarray, weights: np.ndarray | None) -> Scanned:
+    def scan(self, values: np.ndarray, weights: np.ndarray | None, shown: bool = True) -> Scanned:
         """Run forward-backward along all sequences: messages, log-likelihoods of rows, and expected counts.
 
-        Without weights only forward: the log-likelihoods, and the messages of the past.
+        Without weights only forward: the log-likelihoods, and the messages of the past. Where messages are not `shown`,
+        only summed, they may be up to 1e-30 instead of 0.
         """
         local, scale = self.local(values)
         prior = self.plan.layout.prior(values, self.link.prior)
@@ -176,6 +217,11 @@ class Sequences:
         scan = self._scanner(prior, table, local, weights)
         both_ways = weights is not None
         doubtful = found = self._doubtful(values, scan, local, table, both_ways)
+        if found.any() and not shown:
+            filled = self._without_zeros(scan.likelihood, prior, table, local, weights)
+            if filled is not None:
+                return Scanned(filled, local, np.log(filled.likelihood) + scale, filled.first, filled.steps * table)
+            scan = self._scanner(prior, table, local, weights)
         while found.any():  # again without them: they may have hidden others
             sure = np.where(doubtful[:, None], 1 / self.states, local)
             scan = self._scanner(prior, table, sure, None if weights is None else np.where(doubtful, 0.0, weights))
@@ -198,28 +244,59 @@ class Sequences:
         first, steps = scan.first + part.first, scan.steps * table + part.steps
         return Scanned(scan, local, likelihood, first, steps, (rows, part, log_local))
 
+    def _without_zeros(
+        self,
+        likelihood: np.ndarray,
+        prior: np.ndarray,
+        table: np.ndarray,
+        local: np.ndarray,
+        weights: np.ndarray | None,
+    ) -> Scan | None:
+        """Return the scan with a transition table that has no zeros, if that makes no difference; else None.
+
+        `likelihood` is that of each row as it was found, in which underflow has left out paths. Without zeros in the
+        table no underflow matters, and paths are only added. So where both likelihoods agree, from the first row of
+        each sequence to every other, paths left out and added are negligible, and so is the difference of all
+        posteriors.
+        """
+        lower = likelihood.copy()  # the scanner uses its memory again
+        found = self._scanner(prior, np.maximum(table, SMALL_STEP), local, weights)
+        if not lower.all() or not found.likelihood.all():
+            return None
+        starts = np.flatnonzero(self.evidence.begins)
+        added = np.cumsum(np.log(found.likelihood / lower))
+        added -= np.append(0.0, added)[starts][np.cumsum(self.evidence.begins) - 1]
+        return found if np.abs(added).max() <= AGREEMENT else None
+
     def log_messages(self, values: np.ndarray) -> np.ndarray:
         """Return the message of each row to its hidden variable as logarithms, up to a constant in each row.
 
         Where a message nearly underflows it is computed in the log domain.
         """
-        local, _ = self._local_of_kinds(values)
-        logs = logarithm(local)
-        faint = np.flatnonzero((local < SMALLEST).any(axis=1))
-        if len(faint):
-            logs[faint] = self._log_local(values, faint, of_kinds=True)
+        self._possible(values)
+        logs = self._logs_of_kinds(values)
         if self._kinds is None:
             return logs
-        logs = logs.take(self._kinds[1], axis=0)
+        logs = logs.take(self._kinds.which, axis=0)
         if self.evidence.slot[self.link.source] >= 0:
             logs += logarithm(self.evidence.weights(self.link.source, self.states))
         return logs
+
+    def _logs_of_kinds(self, values: np.ndarray) -> np.ndarray:
+        """`log_messages` of each kind of row, or of all rows, without evidence on the hidden variable of a kind."""
+        found = self._of_kinds(values)
+        if found.logs is None:
+            found.logs = logarithm(found.message)
+            faint = np.flatnonzero((found.message < SMALLEST).any(axis=1) & ~np.isneginf(found.scale))
+            if len(faint):
+                found.logs[faint] = self._log_local(values, faint, of_kinds=True)
+        return found.logs
 
     def _log_local(
         self, values: np.ndarray, rows: np.ndarray, largest: bool = False, of_kinds: bool = False
     ) -> np.ndarray:
         """Return the messages of some rows to their hidden variables as normalised logarithms, without underflow."""
-        every = self._kinds[0] if of_kinds and self._kinds is not None else self.evidence
+        every = self._kinds.evidence if of_kinds and self._kinds is not None else self.evidence
         evidence, engine, edges = every.take(rows), tracer(largest), [self.link.source]
         (found,) = engine.logs(self.plan, self.programs_for(evidence), self.alone(values), evidence, edges, whole=False)
         local: np.ndarray = found if largest else found - log_sum(found, axis=1)[:, None]
@@ -267,7 +344,8 @@ class Sequences:
         """Return which states of its hidden variable each row allows, from 0/1 tables, in which nothing underflows."""
         pattern = values > 0
         if self._support is None or not np.array_equal(self._support[0], pattern):
-            self._support = (pattern, self.local(pattern.astype(np.float64))[0] > 0)
+            allowed = replace(self, kept=None).local(pattern.astype(np.float64))[0] > 0
+            self._support = (pattern, allowed)
         return self._support[1]
 
     def around(self, scan: Scan, out: np.ndarray) -> None:
@@ -333,7 +411,7 @@ class Chained:
         """The expected counts, and the scan along the rows that they come from."""
         mine, (rows, room) = self.sequences, self._rows
         weights = mine.evidence.row_weights
-        found = mine.scan(values, weights)
+        found = mine.scan(values, weights, shown=False)
         mine.around(found.scan, room)
         counts = rows.count(mine.alone(values))
         out = np.array(counts.values)

@@ -119,7 +119,7 @@ class Network(WiredModel, Queries):
         ways = tuple(dict.fromkeys(settings.variable_names("parts", parts)))
         for way in ways:
             settings.choice("parts", way, messages.PARTS)
-        runner = engine_for(engine, plan, self._row_cost * encoded.rows, device, precision)
+        runner = engine_for(engine, plan, self._row_cost * encoded.rows, device, precision, self._preferred_engine)
         programs = self._programs_for(plan, paused, encoded)
         if schedule == "sweeps" and not plan.is_tree:
             raise FgrnError('This network has loops, where two sweeps are not enough. Use schedule="rounds".')

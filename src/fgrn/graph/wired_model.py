@@ -34,6 +34,7 @@ class WiredModel:
     """Blocks joined to a graph, their parameters, the record of learning, and the plans that engines run."""
 
     _row_cost: ClassVar[int] = 1  # how much longer the reference engine takes for a row than for one of a network
+    _preferred_engine: str | None = None  # see `engine_for`
     _cannot: ClassVar[Mapping[str, str]] = {}
     """What a network of another kind cannot do, and why, in words."""
 

@@ -233,7 +233,7 @@ def numeric(
     `missing` and `missing_words` are those of `Column`; `what` says in errors what the column holds.
     """
     if frames.is_numbers(values):
-        numbers = values.astype(np.float64)
+        numbers: np.ndarray = values.astype(np.float64)
     else:
         column = checked_dictionary(values, name)
         used = zip(column.values, column.counts.tolist(), strict=True)
@@ -250,7 +250,8 @@ def numeric(
                 remedies=(missing_remedy(words[0]), "name the levels of the column"),
             )
         numbers = column.spread([np.nan if v in codes else float(v) for v in plain], np.nan, np.float64)
-    numbers = np.where(np.isin(numbers, _as_floats(missing)), np.nan, numbers)
+    if missing_numbers := _as_floats(missing):
+        numbers[np.isin(numbers, missing_numbers)] = np.nan
     if what == "numbers in bins":
         if np.isinf(numbers).any():
             row = int(np.isinf(numbers).argmax())

@@ -56,11 +56,13 @@ class TimeOrder:
                 dates, None inserts no steps.
         """
         step = as_nanoseconds(step)
-        ids, names = _sequence_numbers(sequence, count)
+        begins, numbers, names = _runs_of_sequences(sequence, count)
+        if time is None and len(names) == len(numbers):
+            return cls(np.arange(count), begins, names, as_given=True)
+        ids = np.array(numbers, dtype=np.intp)[np.cumsum(begins) - 1]
         if time is None:
-            in_order = bool((ids[1:] >= ids[:-1]).all())
-            order = np.arange(count) if in_order else np.argsort(ids, kind="stable")
-            return cls(order, _changes(ids[order]), names, in_order)
+            order = np.argsort(ids, kind="stable")
+            return cls(order, _changes(ids[order]), names)
         moments, numeric = _moments(time, count)
         order = np.lexsort((np.arange(count), moments, ids))
         begins = _changes(ids[order])
@@ -118,34 +120,35 @@ def _changes(ids: np.ndarray) -> np.ndarray:
     return begins
 
 
-def _sequence_numbers(sequence: Any, count: int) -> tuple[np.ndarray, tuple[Any, ...]]:
-    """The number of each row's sequence, in the order of their first rows, and their names."""
+def _runs_of_sequences(sequence: Any, count: int) -> tuple[np.ndarray, list[int], tuple[Any, ...]]:
+    """Runs of rows of one sequence: where each begins, (rows,), the number of its sequence, and the sequences' names.
+
+    Sequences are numbered in the order of their first rows. There are more runs than names if they are mixed.
+    """
     if sequence is None:
-        return np.zeros(count, dtype=np.intp), (0,) if count else ()
+        begins = np.zeros(count, dtype=bool)
+        begins[:1] = True
+        return begins, [0] * min(count, 1), (0,) * min(count, 1)
     column = frames.dictionary_encoded(frames.as_column(sequence, "sequence"))
     if frames.is_bare(column) or len(column) != count:
         given = 1 if frames.is_bare(column) else len(column)
         raise EvidenceError(f"'sequence' has {counted(given, 'value')}, and the table has {count:,} rows.")
-    if isinstance(column, frames.DictionaryColumn):
-        codes, values = column.codes, column.values
-        unknown = column.unknown
-    elif isinstance(column, np.ndarray) and column.ndim == 1:
-        begins = _changes(column)
-        found, codes = np.unique(column[begins], return_inverse=True)
-        codes, values = codes[np.cumsum(begins) - 1], found.tolist()
-        unknown = np.isnan(column) if column.dtype.kind == "f" else np.zeros(count, dtype=bool)
-    else:
+    if not isinstance(column, frames.DictionaryColumn) and not (isinstance(column, np.ndarray) and column.ndim == 1):
         row = next(row for row, value in enumerate(frames.as_list(column)) if not isinstance(value, Hashable))
         value = frames.as_list(column)[row]
         raise EvidenceError(f"{value!r} is no name of a sequence.", row=row, value=value)
-    if unknown.any():
-        raise EvidenceError("it is not known which sequence this row belongs to.", row=int(unknown.argmax()))
-    first = np.full(len(values), count)  # the first row of each
-    np.minimum.at(first, codes[(heads := np.flatnonzero(_changes(codes)))], heads)
-    order = np.argsort(first, kind="stable")[: np.count_nonzero(first < count)]
-    number = np.zeros(len(values), dtype=np.intp)
-    number[order] = np.arange(len(order))
-    return number[codes], tuple(values[place] for place in order.tolist())
+    keys = column if isinstance(column, np.ndarray) else column.codes
+    begins = _changes(keys)
+    number_of: dict[Any, int] = {}
+    numbers = [number_of.setdefault(key, len(number_of)) for key in keys[begins].tolist()]
+    names = list(number_of)
+    if isinstance(column, frames.DictionaryColumn):
+        names = [None if code == frames.UNKNOWN else column.values[code] for code in names]
+    if any(map(is_missing_value, names)):
+        unknown = next(place for place, one in enumerate(numbers) if is_missing_value(names[one]))
+        row = int(np.flatnonzero(begins)[unknown])
+        raise EvidenceError("it is not known which sequence this row belongs to.", row=row)
+    return begins, numbers, tuple(names)
 
 
 def _moments(time: Any, count: int) -> tuple[np.ndarray, bool]:

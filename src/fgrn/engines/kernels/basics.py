@@ -33,9 +33,9 @@ check_numba(numba.__version__)
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 
-def kernel(function: Any) -> Any:
+def kernel(function: Any, nogil: bool = True) -> Any:
     """Decorate a function that Python calls: compile it, and keep the compiled code on disk (see `cache`)."""
-    found = njit(no_cfunc_wrapper=True, **OPTIONS)(function)
+    found = njit(no_cfunc_wrapper=True, **{**OPTIONS, "nogil": nogil})(function)
     found._cache = KernelCache(function)
     compiled = found.compile
 
@@ -51,6 +51,14 @@ def kernel(function: Any) -> Any:
 
     found.compile = without_collector
     return found
+
+
+def short_kernel(function: Any) -> Any:
+    """Decorate a kernel that takes microseconds: it keeps the interpreter's lock.
+
+    Where several threads learn, who gives the lock away waits longer for it than such a kernel takes.
+    """
+    return kernel(function, nogil=False)
 
 
 # Functions called from kernels only: compiled without wrappers for Python, and cached as a part of the kernels.

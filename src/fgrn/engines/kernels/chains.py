@@ -94,8 +94,9 @@ def viterbi(rows, states, tables, sequences, came, now, ahead, path):
                 best, most = np.uint64(0), now[0] + into[line]
                 for k in range(1, states):
                     total = now[k] + into[line + np.uint64(k)]
-                    if total > most:
-                        best, most = np.uint64(k), total
+                    better = total > most  # selected, not branched on: what is better is hard to foresee
+                    best = np.uint64(k) if better else best
+                    most = total if better else most
                 came[place + np.uint64(j)] = best
                 ahead[j] = most + local[place + np.uint64(j)]
             now, ahead = ahead, now

@@ -137,14 +137,15 @@ def each_number(builder: Any, begin: Any, end: Any, body: Callable[[Any, Values]
     builder.position_at_end(loop)
     number, running = builder.phi(begin.type), tuple(builder.phi(value.type) for value in values)
     following = body(number, running)
+    last = builder.block  # another one than the first where the body has loops of its own
     after = builder.add(number, ir.Constant(number.type, 1))
     for phi, first, later in zip((number, *running), (begin, *values), (after, *following), strict=True):
         phi.add_incoming(first, before)
-        phi.add_incoming(later, loop)
+        phi.add_incoming(later, last)
     builder.cbranch(builder.icmp_unsigned("<", after, end), loop, done)
     builder.position_at_end(done)
     results = tuple(builder.phi(value.type) for value in values)
     for result, first, later in zip(results, values, following, strict=True):
         result.add_incoming(first, before)
-        result.add_incoming(later, loop)
+        result.add_incoming(later, last)
     return results

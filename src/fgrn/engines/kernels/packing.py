@@ -9,9 +9,9 @@ from math import frexp, ldexp
 
 import numpy as np
 
-from .basics import LOG_TWO, NONE, ONE, ZERO, compact, kernel, once
+from .basics import LOG_TWO, NONE, ONE, ZERO, compact, kernel, once, short_kernel
 from .products import place_of
-from .vectors import copied, increased, product, set_all, summed
+from .vectors import copied, increased, largest, least_positive, product, scaled, set_all, summed
 
 ROUNDING = 2.0**-52
 
@@ -55,25 +55,23 @@ def leaf_columns(values, leaf, states, stride, columns, exponents):
     smallest = 1.0
     for code in range(leaf.codes):
         at = code * stride
-        set_all(columns, at, 0.0, stride)
-        largest = 0.0
-        for s in range(states):
-            value = values[leaf.table + s * leaf.known + code] if code < leaf.known else 1.0
-            columns[at + s] = value
-            largest = value if value > largest else largest
-        exponent = frexp(largest)[1]
+        if code < leaf.known:
+            for s in range(states):
+                columns[at + s] = values[leaf.table + s * leaf.known + code]
+        else:
+            set_all(columns, at, 1.0, states)
+        for s in range(states, stride):
+            columns[at + s] = 0.0
+        exponent = frexp(largest(columns, at, states))[1]
         exponents[code] = exponent
         half = exponent // 2  # the factor as a whole may be too large
-        one, other = ldexp(1.0, -half), ldexp(1.0, half - exponent)
-        for s in range(states):
-            value = columns[at + s] * one * other
-            columns[at + s] = value
-            if 0.0 < value < smallest:
-                smallest = value
+        scaled(columns, at, ldexp(1.0, -half), states)
+        scaled(columns, at, ldexp(1.0, half - exponent), states)
+        smallest = min(smallest, least_positive(columns, at, states))
     return smallest
 
 
-@kernel
+@short_kernel
 def joint_tables(packing, values, maps, joint, shifts, base, columns, exponents):
     """Compute the joint tables of all packs and, of a star, the product of its priors; returns the largest depth.
 
@@ -140,7 +138,7 @@ def add_leaf(counts, at, stride, states, leaf, values, expect, out):
             out[cell] = out[cell] + counts[at + y * stride + s] + values[cell] * unknown
 
 
-@kernel
+@short_kernel
 def unpacked(packing, joint, posteriors, shifts, values, maps, expect, is_star, out, work):
     """Add the counts of packs and posteriors to those in the plan's layout.
 
@@ -152,14 +150,15 @@ def unpacked(packing, joint, posteriors, shifts, values, maps, expect, is_star, 
     for pack in packing.packs:
         start, stride, states = pack.start, pack.stride, pack.states
         last = start + (pack.codes - ONE) * stride
-        if is_star or pack.has_nothing:
+        if is_star:
+            for code in range(pack.codes):
+                missing += summed(joint, start + code * stride, stride) * shifts[pack.shift + code]
+        tells_posterior = is_star and leaf_number == 0
+        if tells_posterior or pack.has_nothing:
             set_all(work, ZERO, 0.0, stride)
             for code in range(pack.codes):
-                row = start + code * stride
-                increased(work, ZERO, 1.0, joint, row, stride)
-                if is_star:
-                    missing += summed(joint, row, stride) * shifts[pack.shift + code]
-        if is_star and leaf_number == 0:
+                increased(work, ZERO, 1.0, joint, start + code * stride, stride)
+        if tells_posterior:
             copied(work, ZERO, posteriors, ZERO, states)
         if pack.has_nothing:  # a code of nothing known, which no row has an entry for: what the others left
             for s in range(states):

@@ -36,6 +36,9 @@ from .llvm import (
     sum_of_all,
 )
 
+LANES = 16
+"""Rows that are worked on together: a product of as many numbers fits into a few registers."""
+
 
 @intrinsic
 def bits_set(typing_context, word):
@@ -176,6 +179,45 @@ def crossed(typing_context, out, factor, x, first, n, y, start, m):
 
     arrays = ((0, None), (2, 3), (5, 6))
     return types.void(out, factor, x, first, n, y, start, m), _function("crossed", arrays, (1, 4, 7), body)
+
+
+@intrinsic
+def add_products(typing_context, table, first, count, work, place, step, inputs, legs):
+    """Multiply each of some numbers of a table by the messages that come in, and add it to those that go out.
+
+    Messages are in `work`: of each, the cell for the first number, and how far it is to that of the next.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        table, work, place, step = (pointer(context, builder, signature, arguments, k) for k in (0, 3, 4, 5))
+        first, count, inputs, legs = (arguments[k] for k in (1, 2, 6, 7))
+        zero = ir.Constant(count.type, 0)
+
+        def cell(number: Any, unchanged: Values) -> Values:
+            factor = builder.load(builder.gep(table, [builder.add(first, number)]))
+
+            def at(leg: Any) -> Any:
+                begin, far = (builder.load(builder.gep(data, [leg])) for data in (place, step))
+                return builder.add(begin, builder.mul(number, far))
+
+            def times(leg: Any, running: Values) -> Values:
+                return (builder.fmul(running[0], load(builder, work, at(leg), LANES)),)
+
+            with builder.if_then(builder.fcmp_ordered("!=", factor, ir.Constant(DOUBLE, 0.0))):
+                (product,) = each_number(builder, zero, inputs, times, (spread(builder, factor, LANES),))
+
+                def add(leg: Any, unchanged: Values) -> Values:
+                    where = at(leg)
+                    store(builder, builder.fadd(load(builder, work, where, LANES), product), work, where, LANES)
+                    return unchanged
+
+                each_number(builder, inputs, legs, add, ())
+            return unchanged
+
+        each_number(builder, zero, count, cell, ())
+        return context.get_dummy_value()
+
+    return types.void(table, first, count, work, place, step, inputs, legs), code
 
 
 @intrinsic
@@ -320,6 +362,17 @@ def least_positive(typing_context, x, at, count):
         return builder.select(builder.fcmp_ordered(">", x, zeros), x, ones)
 
     return types.float64(x, at, count), _all_states("least_positive", positive, False, x=(0, 1), count=2)
+
+
+@intrinsic
+def largest(typing_context, x, at, count):
+    """Return the largest of x, of which none is negative."""
+    least_of = _all_states("largest", lambda builder, x, y: builder.fneg(x), False, x=(0, 1), count=2)
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fneg(least_of(context, builder, signature, arguments))
+
+    return types.float64(x, at, count), code
 
 
 Place = tuple[int, int | None]
