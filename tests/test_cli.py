@@ -136,6 +136,9 @@ def test_fit_predict_complete_and_explain(people: Path, model: Path, tmp_path: P
     np.testing.assert_allclose(
         answers["P(buys = yes)"].to_numpy(), fitted.predict_proba(table.select(["colour", "age"]))[:, 1]
     )
+    main(["predict", str(model), str(tmp_path / "answers.csv"), "-o", str(tmp_path / "again.csv"), "--no-proba"])
+    assert "'predicted buys' is written as 'predicted buys_'." in capsys.readouterr().err
+    assert table_file.read(tmp_path / "again.csv").column_names[-1] == "predicted buys_"
     truth = np.array(answers["predicted buys"].to_pylist()) == np.array(answers["buys"].to_pylist())
     assert truth.mean() > 0.9
     said(capsys, "complete", model, people, "-o", tmp_path / "full.parquet", "--proba")

@@ -449,6 +449,10 @@ def test_search_writes_the_network_it_finds(tmp_path: Path, capsys: pytest.Captu
     )
     assert "b" in capsys.readouterr().out
     assert fgrn.read(out).arcs == (("b", "a"),)  # type: ignore[attr-defined]
+    assert main(["search", str(table), "--start", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["arcs"] == [{"parent": "b", "child": "a"}]
+    assert main(["search", str(table), "--start", str(out), "--forbidden", "b>a"]) == 1
+    assert "The start has the arc 'b' -> 'a'" in capsys.readouterr().err
     assert main(["search", str(table), "--confidence", "3", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert {found["arcs"][0]["parent"], found["arcs"][0]["child"]} == {"a", "b"}
@@ -461,7 +465,8 @@ def test_search_writes_the_network_it_finds(tmp_path: Path, capsys: pytest.Captu
         (["--required", "a>z"], 1, "there is no column 'z' here"),
         (["--required", "ab"], 2, "PARENT>CHILD"),
         (["--required", "a>b", "--forbidden", "a>b"], 1, "is required, and it is forbidden"),
-        (["--required", "a>b", "--max-parents", "0"], 1, "1 required parent"),
+        (["--required", "a>b", "--max-parents", "0"], 1, "1 required parent, and a column may have 0 at most"),
+        (["--required", "a>b", "--max-parents", "0"], 1, "allow more with --max-parents 1"),
         (["-o", "net.txt"], 2, "tells the format"),
     ],
 )
@@ -472,6 +477,17 @@ def test_search_says_what_is_wrong(
     table.write_text("a,b\n0,1\n1,0\n0,1\n")
     assert main(["search", str(table), *options]) == status
     assert expected in capsys.readouterr().err
+
+
+def test_a_page_that_is_served_ends_well_with_an_interruption(
+    network: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("http.server.ThreadingHTTPServer.serve_forever", interrupted)
+    assert main(["explore", str(network), "--serve", "--json"]) == 0
+    assert "http://127.0.0.1" in capsys.readouterr().out
 
 
 # Questions beyond posteriors

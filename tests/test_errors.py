@@ -304,7 +304,7 @@ ASKED: dict[str, tuple[list[str], dict[str, str | bytes], str]] = {
     "an impossible row": (["query", "n.bif", "--given", "a=y"], {"n.bif": NETWORK.format("1, 0")}, "out a value."),
     "a state that is none": (["query", "n.bif", "--given", "a=z"], {"n.bif": NETWORK.format("1, 0")}, "--given a=z: "),
     "a column that is none": (
-        ["query", "n.bif", "--evidence", "t.csv"], {"n.bif": NETWORK.format("1, 0"), "t.csv": "b\nx\n"}, "with --drop b"
+        ["query", "n.bif", "--evidence", "t.csv"], {"n.bif": NETWORK.format("1, 0"), "t.csv": "b\nx\n"}, "--no-header"
     ),
     "a wide network": (
         ["query", "w.uai"],

@@ -81,6 +81,12 @@ def test_what_cannot_be_asked_for_is_said() -> None:
 # Interventions
 
 
+def test_a_variable_is_set_once() -> None:
+    net = structure("x>y")
+    with pytest.raises(FgrnError, match="'x' is set twice"):
+        net.do({"x": net.variable("x").labels[0]}, x=net.variable("x").labels[1])
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_an_intervention_leaves_out_the_table_of_what_is_set(seed: int) -> None:
     model = bayesian_network(seed, zeros=False)

@@ -206,6 +206,10 @@ def test_rules_are_kept(method: str) -> None:
         assert found.search_record.score == pytest.approx(best, rel=1e-12)
     assert found.search_record.score <= best + 1e-9
     assert fgrn.search(table, roots=["c2", "c1"]).parents("c2") == ()
+    if method != "pc":
+        open_table = {name: [None, *values[1:-1], None] for name, values in table.items()}
+        assert keeps_rules(fgrn.search(open_table, method=method, start=[("c1", "c3")], **RULES).parents_of_all)
+        assert keeps_rules(fgrn.arc_confidence(open_table, 3, method=method, **RULES).network(0.3).parents_of_all)
 
 
 @pytest.mark.parametrize("method", ["hill_climbing", "tabu", "order"])
@@ -508,6 +512,12 @@ def test_confidence_is_the_share_of_samples_with_an_arc() -> None:
     assert 3.0 in widths
 
 
+def test_the_threshold_of_an_averaged_network_is_a_share() -> None:
+    found = fgrn.arc_confidence(rows_of(0, 20), 1)
+    with pytest.raises(LearningError, match="'threshold' is a share of the samples, from 0 to 1"):
+        found.network(2)
+
+
 def test_an_averaged_network_keeps_the_most_parents() -> None:
     draw = np.random.default_rng(0)
     table = {name: draw.integers(0, 2, 200) for name in "abc"}
@@ -531,6 +541,9 @@ def test_an_averaged_network_keeps_the_most_parents() -> None:
         ({"required": [("c0", "c1")], "roots": ["c1"]}, "to a root"),
         ({"required": {"c0": ["c1", "c2"]}, "max_parents": 1}, "2 required parents"),
         ({"tiers": [["c0"], ["c1", "c0"]]}, "'c0' in two tiers, 1 and 2"),
+        ({"tiers": ["c0", "c1"]}, r"Got 'c0' in the place of a tier. Put the columns of each tier in brackets"),
+        ({"tiers": "c0"}, r"Got 'c0' in the place of a tier"),
+        ({"tiers": {"c0": 1}}, "in the place of a tier"),
         ({"start": [("c0", "c1")], "forbidden": [("c0", "c1")]}, "The start has the arc"),
         ({"start": [("c0", "c1"), ("c1", "c0")]}, "The start has a cycle. The arcs form a cycle: c0 -> c1 -> c0"),
         ({"start": [("c0", "c1")], "required": [("c1", "c0")]}, "cannot have the required arcs"),
@@ -553,7 +566,7 @@ def test_tables_that_cannot_be() -> None:
     with pytest.raises(UnknownNameError, match="c9"):
         fgrn.search(rows_of(0, 20), required=[("c9", "c0")])
     wide = {f"c{number}": [0, 1, 1] for number in range(21)}
-    with pytest.raises(LearningError, match="method='tabu'"):
+    with pytest.raises(LearningError, match="method='order'"):
         fgrn.search(wide, method="exact")
 
 

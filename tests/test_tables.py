@@ -211,6 +211,18 @@ def test_truth_is_no_number_in_a_column_of_both() -> None:
     assert net.propagate({"x": [1, "b", None]}).marginal("x")[:, 1].tolist() == [1, 1, 0.5]
 
 
+@pytest.mark.parametrize("read", [fgrn.states, Schema.infer, fgrn.search])
+def test_truth_and_number_that_count_as_one_state_are_told(read: Any) -> None:
+    for values, told in (([True, 1, 0], "True and 1"), ([2, 0, False, "0"], "False and 0")):
+        for column in (values, pd.Series(values, dtype=object)):
+            with pytest.warns(fgrn.TableWarning, match=f"Column 'a': {told} are equal, and count as one state"):
+                read({"a": column, "b": ["u", "v", "u", "v"][: len(values)]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for values in ([True, False, 2], [True, False, None], [1, 0, 1.0], ["1", 1, "True"]):
+            read({"a": values, "b": ["u", "v", "u"]})
+
+
 @pytest.mark.parametrize("kind", every_kind())
 def test_a_network_reads_any_kind_alike(kind: str) -> None:
     table = every_kind()[kind]

@@ -57,6 +57,12 @@ class ArcConfidence:
         `max_parents`, has the other direction, or is left out where that is not allowed either.
         """
         settings.number("threshold", threshold, LearningError)
+        if threshold > 1:
+            raise LearningError(
+                f"is a share of the samples, from 0 to 1. Got {threshold!r} instead.",
+                setting="threshold",
+                value=threshold,
+            )
         both = self.shares + self.shares.T
         pairs = [
             (a, b) for a in range(len(both)) for b in range(a + 1, len(both)) if both[a, b] >= max(threshold, 1e-12)

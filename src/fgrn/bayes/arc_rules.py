@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import settings
-from ..core.exceptions import LearningError, WiringError, counted, unknown_name
+from ..core.exceptions import LearningError, Remedy, WiringError, counted, unknown_name
 from ..core.settings import Name
 from .bayesian import causes_first
 
@@ -65,14 +65,14 @@ class ArcRules:
             if not may[place[parent], place[child]]:
                 raise LearningError(
                     f"The arc {parent!r} -> {child!r} is required, and it is {reasons[parent, child]}.",
-                    remedies=("take it out of 'required'", "change what rules it out"),
+                    remedies=("do not require it", "change what rules it out"),
                 )
             must[place[parent], place[child]] = True
         for name, wanted in zip(names, must.sum(axis=0).tolist(), strict=True):
             if wanted > most:
                 raise LearningError(
-                    f"{name!r} has {counted(wanted, 'required parent')}, and 'max_parents' is {most}.",
-                    remedies=("require fewer of them", "allow more with a larger 'max_parents'"),
+                    f"{name!r} has {counted(wanted, 'required parent')}, and a column may have {most} at most.",
+                    remedies=("require fewer of them", Remedy("allow more", max_parents=wanted)),
                 )
         try:
             causes_first(
@@ -99,8 +99,8 @@ class ArcRules:
             if len(out[-1]) > self.most:
                 raise LearningError(
                     f"{called}, with the required arcs, gives {self.names[child]!r} "
-                    f"{counted(len(out[-1]), 'parent')}, and 'max_parents' is {self.most}.",
-                    remedies="allow more, or begin with fewer arcs",
+                    f"{counted(len(out[-1]), 'parent')}, and a column may have {self.most} at most.",
+                    remedies=("begin with fewer arcs", Remedy("allow more", max_parents=len(out[-1]))),
                 )
         for given, what in ((parents, "has a cycle"), (out, "cannot have the required arcs as well")):
             try:
@@ -155,7 +155,16 @@ def arc_pairs(called: str, arcs: Any, names: Collection[str]) -> list[tuple[str,
 def _tier_of_each(tiers: Any, names: Collection[str]) -> dict[str, int]:
     """The number of the tier of every column that is in one."""
     found: dict[str, int] = {}
-    for number, some in enumerate(() if tiers is None else settings.as_tuple_of_names("tiers", tiers, LearningError)):
+    whole = () if tiers is None else tiers
+    rows = list(whole) if isinstance(whole, Iterable) and not isinstance(whole, (str, Mapping)) else [whole]
+    for number, some in enumerate(rows):
+        if isinstance(some, (str, Mapping)) or not isinstance(some, Iterable):
+            raise LearningError(
+                f"is a list of tiers, each a list of columns. Got {some!r} in the place of a tier.",
+                setting="tiers",
+                value=some,
+                remedies="put the columns of each tier in brackets: [['age', 'sex'], ['income']]",
+            )
         for name in settings.variable_names("tiers", some, LearningError):
             if name not in names:
                 raise unknown_name("column", name, names)

@@ -37,7 +37,11 @@ class Interventions(DirectedGraph):
         """
         from .bayesian import BayesianNetwork
 
-        given = {**settings.by_name(states, self.variable), **more}
+        given = settings.by_name(states, self.variable)
+        twice = next((name for name in more if name in given), None)
+        if twice is not None:
+            raise FgrnError(f"{twice!r} is set twice.", value=twice, remedies="leave out one of them")
+        given |= more
         if not given:
             raise FgrnError("An intervention sets at least one variable.", remedies="name it: do(x='yes')")
         whole = self._network()

@@ -29,7 +29,7 @@ def best_structure(scores: FamilyScores, rules: ArcRules) -> Parents:
         raise LearningError(
             f"An exact search goes through all subsets of columns, of which there are too many: {count} columns, and "
             f"at most {MOST_COLUMNS} are possible.",
-            remedies=Remedy("search step by step", method="tabu"),
+            remedies=Remedy("search step by step", method="order"),
         )
     families = _best_families(scores, rules, count)
     best, last = np.full(2**count, -np.inf), np.full(2**count, -1, dtype=np.int8)

@@ -169,8 +169,8 @@ def search(
             measurements are put in bins first, see `Schema`.
         score: "bic", "aic", "bdeu" or "k2"; or "log_likelihood", that of rows kept back.
         method: "hill_climbing"; "tabu", which begins where it ends; "order" (over orders of the columns), which begins
-            where a tabu search ends; "exact": the best of all structures, of up to 20 columns; or "pc": by tests of
-            independence instead of a score.
+            where a tabu search ends (its score is never lower, if nothing is missing); "exact": the best of all
+            structures, of up to 20 columns; or "pc": by tests of independence instead of a score.
         required: arcs that must be there, as pairs (parent, child) or the parents of each child.
         forbidden: arcs that must not be there.
         tiers: lists of columns, causes first: no arc leads from a later tier to an earlier one. A column that is in

@@ -15,6 +15,7 @@ from ..tables import table_file
 from ..tables.missing import MISSING, is_missing_value
 from ..tables.writer import table_writer
 from . import common, model_rows
+from .new_columns import NewColumns
 from .wording import say
 
 output_option = click.option("-o", "--output", default="-", show_default=True, metavar="FILE",
@@ -60,17 +61,18 @@ def predict(
         )
         return
     word = estimator._y_name if hasattr(estimator, "classes_") else "cluster"
-    written = 0
+    written, beside = 0, NewColumns()
     with table_writer(output) as out:
         for table, known in model_rows.matched(estimator, common.stream_for(estimator, data, **options)):
             beliefs = estimator.predict_proba(known)
             columns = {name: table[name] for name in table.column_names} if keep else {}
-            new: dict[str, Any] = {_free(f"predicted {word}", columns): classes[beliefs.argmax(axis=1)].tolist()}
+            new: dict[str, Any] = {beside.free(f"predicted {word}", columns): classes[beliefs.argmax(axis=1)].tolist()}
             if proba:
                 for position, label in enumerate(classes):
-                    new[_free(f"P({word} = {label})", columns)] = beliefs[:, position]
+                    new[beside.free(f"P({word} = {label})", columns)] = beliefs[:, position]
             out.write({**columns, **new})
             written += table.num_rows
+    beside.tell()
     common.confirm(output, written)
 
 
@@ -88,10 +90,11 @@ def _predict_sequences(estimator: Any, table: Any, output: str, proba: bool, kee
         common.as_json([{"predicted": one, "probabilities": dict(zip(labels, row, strict=True))} for one, row in pairs])
         return
     columns = {name: table[name] for name in table.column_names} if keep else {}
-    new: dict[str, Any] = {_free("predicted state", columns): states.tolist()}
+    beside = NewColumns()
+    new: dict[str, Any] = {beside.free("predicted state", columns): states.tolist()}
     if proba:
         for position, label in enumerate(estimator.states_):
-            new[_free(f"P(state = {label})", columns)] = beliefs[:, position]
+            new[beside.free(f"P(state = {label})", columns)] = beliefs[:, position]
     with table_writer(output) as out:
         out.write({**columns, **new})
     common.confirm(output, table.num_rows)
@@ -109,8 +112,9 @@ def _complete_sequences(estimator: Any, table: Any, output: str, proba: bool, dr
     if as_json:
         common.as_json([{"values": row} for row in pa.table(columns).to_pylist()])
         return
+    beside = NewColumns()
     if proba:
-        columns |= {_free(f"P({name})", columns): sure[:, k] for k, name in enumerate(known.column_names)}
+        columns |= {beside.free(f"P({name})", columns): sure[:, k] for k, name in enumerate(known.column_names)}
     with table_writer(output) as out:
         out.write(columns)
     common.confirm(output, table.num_rows)
@@ -120,12 +124,6 @@ def sequence_and_time(estimator: Any, table: Any) -> dict[str, list[Any]]:
     """Return the sequence and the time of each row, where the table has their columns."""
     names = zip(("sequence", "time"), estimator.beside_, strict=True)
     return {key: table[name].to_pylist() for key, name in names if name in table.column_names}
-
-
-def _free(name: str, columns: Any) -> str:
-    while name in columns:
-        name += "_"
-    return name
 
 
 @click.command(epilog="\b\nExample\n  fgrn complete people.fgrn holes.csv -o full.csv")
@@ -204,7 +202,7 @@ def complete(
         return
     source = common.stream_for(estimator, data, **options).again()
     broken, worded = _with_fractions(estimator, source) if table_file.format_of(output) == "parquet" else ((), ())
-    written = 0
+    written, beside = 0, NewColumns()
     with table_writer(output) as out:
         for table, features in model_rows.matched(estimator, source, kept=True):
             known = _with_class(estimator, table, features)
@@ -215,9 +213,10 @@ def complete(
             for place, name in enumerate(known.column_names):
                 sure[words.get(name, ()), place] = 0.0
             if proba:
-                columns |= {_free(f"P({name})", columns): sure[:, k] for k, name in enumerate(known.column_names)}
+                columns |= {beside.free(f"P({name})", columns): sure[:, k] for k, name in enumerate(known.column_names)}
             out.write(columns)
             written += table.num_rows
+    beside.tell()
     common.confirm(output, written)
 
 
@@ -233,9 +232,11 @@ def _write_draws(estimator: Any, table: Any, draws: int, uncertainty: bool, outp
     if as_json:
         common.as_json([pa.table(columns).to_pylist() for columns in tables])
         return
+    beside = NewColumns()
     with table_writer(output) as out:
         for number, columns in enumerate(tables):
-            out.write({_free("draw", columns): np.full(table.num_rows, number + 1), **columns})
+            out.write({beside.free("draw", columns): np.full(table.num_rows, number + 1), **columns})
+    beside.tell()
     common.confirm(output, draws * table.num_rows)
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..core.exceptions import LearningError, counted, nearest, visible
+from ..core.exceptions import FgrnError, LearningError, counted, nearest, visible
 from ..files.formats import EXTENSIONS
-from . import common
+from . import common, networks
 from .wording import say
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ SEARCH_OPTIONS = (
               help="Columns, causes first: no arc leads from a later tier to an earlier one. Repeatable.")  # fmt: skip
 @click.option("--root", "roots", multiple=True, metavar="COLUMN", help="A column without parents. Repeatable.")
 @click.option("--max-parents", type=click.IntRange(0), metavar="NUMBER", help="The most parents of a column.")
+@click.option("--start", metavar="NETWORK", help="A file with a network whose arcs the search begins with.")
 @click.option("--restarts", type=click.IntRange(0), default=0, show_default=True,
               help="How often to go on from the best structure with random moves.")  # fmt: skip
 @click.option("--equivalent-size", type=common.FiniteRange(0, min_open=True), default=1.0, show_default=True,
@@ -57,8 +58,8 @@ SEARCH_OPTIONS = (
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of everything random.")
 @common.reading
 @common.json_option
-def search(data: str, output: str | None, tiers: tuple[str, ...], confidence: int | None, picture: str | None,
-           bins: int, max_levels: int, as_json: bool, **options: Any) -> None:  # fmt: skip
+def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | None, confidence: int | None,
+           picture: str | None, bins: int, max_levels: int, as_json: bool, **options: Any) -> None:  # fmt: skip
     """Find a Bayesian network in a table: which columns depend on which, and the tables.
 
     DATA is a CSV, TSV or Parquet file. Columns with many distinct numbers are put in bins. Missing values are averaged
@@ -78,6 +79,7 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], confidence: in
                 f"-o is {output!r}: the end of its name tells the format: .fgrn, {', '.join(EXTENSIONS)}."
             )
     how = {name: options.pop(name) for name in SEARCH_OPTIONS}
+    how["start"] = None if start is None else _arcs_of(start)
     table = common.read(data, **options)
     common.check_finite(table, data)
     schema = Schema.infer(table, bins=bins, max_levels=max_levels)
@@ -97,6 +99,16 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], confidence: in
 
         plots.save(plots.graph(network, strength=sure), picture)
     _tell_found(network, sure, [one for one in (output, picture) if one], as_json)
+
+
+def _arcs_of(path: str) -> tuple[tuple[str, str], ...]:
+    """Return the arcs of the network in a file."""
+    from ..bayes.bayesian import BayesianNetwork
+
+    model = networks.model_of(path)
+    if not isinstance(model, BayesianNetwork):
+        raise FgrnError(f"--start is {path!r}, in which no arcs are: give a Bayesian network.")
+    return model.arcs
 
 
 def _arc(option: str, text: str, names: list[str]) -> tuple[str, str]:

@@ -52,6 +52,7 @@ OPTIONS = {
     "samples": "--samples N",
     "score": "--score NAME",
     "smoothing": "--smoothing COUNT",
+    "start": "--start NETWORK",
     "starts": "--starts NUMBER",
     "stream": "--stream",
     "tiers": "--tier A,B",

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from ..core.exceptions import SchemaError, UnseenLevelWarning, nearest, warn
+from ..core.exceptions import SchemaError, TableWarning, UnseenLevelWarning, nearest, shortened, warn
 from ..tables import frames, one_row
 from ..tables.columns import STOP_AT_UNSEEN
 from ..tables.encoded import checked_weights
@@ -39,6 +39,18 @@ class Classes(NamedTuple):
     def take(self, rows: np.ndarray) -> Classes:
         """Return the classes of some of the rows."""
         return self._replace(labels=self.labels[rows], known=self.known[rows])
+
+
+def _warn_of_numbers_as_names(names: list[Any]) -> None:
+    """Warn that names of columns that are no text are replaced by x0, x1, ..., unless they only count the columns."""
+    if names != list(range(len(names))):
+        warn(
+            f"The names of the columns are no text ({shortened(names, 3)}): in the model they are x0, x1, x2, ..., by "
+            "their places.",
+            TableWarning,
+            value=names[0],
+            remedies="turn them into words to keep them (in pandas: table.columns = table.columns.astype(str))",
+        )
 
 
 class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no types
@@ -89,6 +101,8 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
             if not is_known:
                 frames.check_unique_columns(X)
                 validate_data(self, X, reset=reset, skip_check_array=True)
+            if reset and not hasattr(self, "feature_names_in_"):
+                _warn_of_numbers_as_names(list(X.columns))
             if hasattr(self, "feature_names_in_"):
                 columns = one_row.values_of_one_row(X) if is_known else None
                 columns = frames.columns(X, by_value=True) if columns is None else columns

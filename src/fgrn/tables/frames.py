@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core.exceptions import EvidenceError, counted
 from ..core.settings import by_name, name_of
+from .equal_values import distinct
 from .missing import is_missing_value
 
 UNKNOWN = -1
@@ -295,8 +296,8 @@ def states(data: Data) -> dict[str, list[Any]]:
             )
         in_order = isinstance(column, DictionaryColumn) and column.categorical
         try:
-            distinct = dict.fromkeys(known)
-            found[name] = list(distinct) if in_order else sorted(distinct, key=lambda v: (isinstance(v, str), v))
+            once = distinct(known, name)
+            found[name] = list(once) if in_order else sorted(once, key=lambda v: (isinstance(v, str), v))
         except TypeError:
             kinds = sorted({type(value).__name__ for value in known})
             raise EvidenceError(f"Column {name!r}: states are words and numbers. Got {', '.join(kinds)}.") from None

@@ -43,6 +43,7 @@ from .columns import (
     plain_value,
 )
 from .distinct_values import Distinct
+from .equal_values import distinct
 from .frames import Coded
 from .missing import is_missing_word
 
@@ -449,8 +450,7 @@ def _distinct_values(column: Any, name: str, rows: bool) -> dict[Any, None]:
     else:
         apart = checked_dictionary(column, name)
         table_warnings.check_text(apart, name, rows)
-        found = dict.fromkeys(plain_value(value, name) for value in apart.found)
-        found.pop(None, None)
+        found = distinct((plain_value(value, name) for value in apart.found), name)
     endless = next((value for value in found if value in (inf, -inf)), None)
     if endless is not None:
         row = frames.as_list(column).index(endless) if rows else None

@@ -1,0 +1,29 @@
+"""Names of the columns that a command adds to a table."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from .wording import tell
+
+
+class NewColumns:
+    """Columns that a command adds to a table: one whose name is taken gets underscores, and that is told once."""
+
+    def __init__(self) -> None:
+        self._renamed: dict[str, str] = {}
+
+    def free(self, name: str, taken: Collection[str]) -> str:
+        """Return a name that the table does not have."""
+        found = name
+        while found in taken:
+            found += "_"
+        if found != name:
+            self._renamed[name] = found
+        return found
+
+    def tell(self) -> None:
+        """Print which columns were written under other names."""
+        if self._renamed:
+            pairs = ", ".join(f"{name!r} is written as {found!r}" for name, found in self._renamed.items())
+            tell(f"The table has columns of these names already: {pairs}.")
