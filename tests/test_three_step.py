@@ -12,6 +12,8 @@ import pytest
 import fgrn
 from fgrn.statistics.distal_outcomes import corrected_means
 from fgrn.statistics.membership import three_step_regression
+from fgrn.statistics.outcome_values import OutcomeValues
+from fgrn.statistics.share_intervals import CorrectedShares, MixedShares, share_limits
 from fgrn.statistics.standard_errors import ErrorKind
 from fgrn.statistics.three_step import AssignedRows
 
@@ -201,16 +203,46 @@ def test_intervals_of_probabilities_stay_between_zero_and_one(how: dict[str, Any
     assert list(mean.to_frame())[1] == "mean"
 
 
-def test_intervals_of_probabilities_are_those_of_items() -> None:
+def test_errors_of_probabilities_are_those_of_items() -> None:
     table, _, _ = study(300, 6)
     model = fgrn.LatentClassModel(2, random_state=0, n_init=1, smoothing=0, tol=1e-12).fit(table)
     items = {name: column for name, column in table.items() if name != "q4"}
     other = fgrn.LatentClassModel(2, random_state=0, n_init=1, smoothing=0, tol=1e-12).fit(items)
     found = other.distal_outcome(table["q4"], steps=1, n_init=1, kind="observed")
     wanted = model.standard_errors().to_frame().query("item == 'q4'")
-    ours = found.to_frame().sort_values(["level", "probability"])[["probability", "standard_error", "low", "high"]]
-    theirs = wanted.sort_values(["level", "estimate"])[["estimate", "standard_error", "low", "high"]]
+    ours = found.to_frame().sort_values(["level", "probability"])[["probability", "standard_error"]]
+    theirs = wanted.sort_values(["level", "estimate"])[["estimate", "standard_error"]]
     np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_limits_of_a_share_in_classes_that_are_certain_are_those_of_wilson() -> None:
+    first, z = np.arange(90) < 40, 1.959964
+    word = np.where(first, np.where(np.arange(90) < 10, "b", "a"), "b")
+    values = OutcomeValues.of(word, np.ones(90))
+    members, table = np.column_stack([first, ~first]).astype(float), np.array([[0.75, 0.25], [0.0, 1.0]])
+    mixed = MixedShares.of(members, np.ones(90), values, table)
+    corrected = CorrectedShares(np.eye(2), np.array([[30.0, 10.0], [0.0, 50.0]]))
+    for shares in (mixed, corrected):
+        assert shares.free(0, 1) == pytest.approx(0.25)
+        assert shares.variance(0, 1, 0.1) == pytest.approx(0.1 * 0.9 / 40)
+        low, high = share_limits(shares, 0, 1, 0.25, 1.0, z)
+        middle, half = (10 + z**2 / 2) / (40 + z**2), z / (40 + z**2) * np.sqrt(10 * 30 / 40 + z**2 / 4)
+        assert high == pytest.approx(middle + half)
+        assert 0 < low < middle - half  # the variance halfway to the estimate is larger
+        assert share_limits(shares, 1, 1, 1.0, 1.0, z) == (pytest.approx(50 / (50 + z**2)), 1.0)
+        assert share_limits(shares, 1, 1, 1.0, 2.0, z)[0] == pytest.approx(25 / (25 + z**2))  # half as many rows
+        assert share_limits(shares, 0, 1, 0.25, np.inf, z) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("how", [{"steps": 1, "n_init": 1}, {"steps": 2}, {"correction": "ml"}, {}])
+def test_a_share_of_which_nothing_is_seen_counts_rows_by_how_certain_their_class_is(how: dict[str, Any]) -> None:
+    table, _, _ = study(200, 5, sharp=0.75)
+    model = fgrn.LatentClassModel(2, random_state=0, n_init=1).fit(table)
+    first = model.predict(table) == 0
+    found = model.distal_outcome(np.where(first, 0, np.arange(200) % 2), **how)
+    assert found.boundary[0]
+    rows = 200 * model.weights_[0]
+    assert 3.84 / (rows + 3.84) < found.high[0] < 0.25
 
 
 def test_an_outcome_that_no_row_of_a_class_has_is_told() -> None:

@@ -34,10 +34,11 @@ from .chi_square import chi_square_tail
 from .continuous_items import ContinuousItems
 from .first_step import LaterStep, Uncertainty, membership_derivative
 from .fisher_information import LEAST_EXPECTED, Inverse, information
-from .intervals import check_level, half_width, probability_limits
+from .intervals import check_level, half_width
 from .latent_classes import LatentClasses, Patterns, memberships
 from .outcome_values import OUTCOME, LevelsInClasses, OutcomeInClasses, OutcomeValues, outcome_in_classes
 from .results import Result
+from .share_intervals import CorrectedShares, MixedShares, Shares, expected_rows, share_intervals
 from .standard_errors import ErrorKind, parameter_covariance
 from .three_step import AssignedRows
 
@@ -57,7 +58,7 @@ class DistalOutcome(Result):
         errors: their standard errors.
         low: lower limits of the confidence intervals, and `high` the upper ones; those of probabilities, and of the
             mean of 0 and 1, stay between 0 and 1.
-        boundary: which probabilities are 0 or 1, where the limits are those of a binomial proportion.
+        boundary: which probabilities are 0 or 1, and have no standard error; for their limits see `share_intervals`.
         covariance: of all of them, class by class.
         chi_square: the Wald test that they are equal in all classes, with `df` and `p`; None, as `p`, where means that
             differ have no variance, so that it does not apply.
@@ -134,8 +135,8 @@ class DistalOutcome(Result):
         found = [f"{equal}: {test}; {how}, {self.rows:,} rows; {self.kind} standard errors, {self.level:.0%} intervals"]
         if self.boundary.any():
             found.append(
-                "boundary: the probability is 0 or 1, where Wald intervals are not valid; the limits are at least "
-                "those of a binomial proportion in as many rows as the class has"
+                "boundary: the probability is 0 or 1 and has no standard error; its limits, as all limits of "
+                "probabilities, are those that a test with the variance at the limit does not reject"
             )
         if self.boundary.any() and ((self.means < 0) | (self.means > 1)).any():
             found.append(
@@ -191,7 +192,8 @@ def _outcome(
     values: OutcomeValues,
     within: np.ndarray,
     level: float,
-    bounded: bool = True,
+    shares: Shares | None = None,
+    added: Callable[[np.ndarray], np.ndarray] | None = None,
     **told: Any,
 ) -> DistalOutcome:
     """The result from means, (classes, Q), and their covariance matrix, class by class.
@@ -202,8 +204,9 @@ def _outcome(
         values: the outcome of each row.
         within: (classes,) the rows of each class that have the outcome.
         level: of the confidence intervals.
-        bounded: whether estimates of probabilities are between 0 and 1. If they are not, an interval whose symmetric
-            limits are not between them is cut there, since on the logit scale it would be far too wide.
+        shares: of levels, from which their intervals follow; None for numbers.
+        added: the factors of their variances, deff of `share_intervals`, for a table of probabilities that are not on
+            the boundary; needed unless variances do not vanish there.
         told: other attributes of the result.
     """
     check_level(level)
@@ -212,13 +215,14 @@ def _outcome(
     errors = np.sqrt(np.maximum(np.diag(covariance), 0.0)).reshape(means.shape)
     half, boundary = half_width(errors, level), np.zeros(means.shape, dtype=bool)
     low, high = means - half, means + half
-    if values.codes is not None:
-        rows = np.broadcast_to(within[:, None], means.shape)
-        zeros, ones = means * rows < LEAST_EXPECTED, (1 - means) * rows < LEAST_EXPECTED
-        boundary = zeros | ones
-        if not bounded:
-            zeros, ones = zeros | (low < 0), ones | (high > 1)
-        low, high = probability_limits(means, errors, zeros, ones, rows, level)
+    if shares is not None:
+        boundary = np.minimum(means, 1 - means) * within[:, None] < LEAST_EXPECTED
+        factors = np.full(means.shape, np.nan)
+        if added is not None and boundary.any():
+            table = outcome_table(means, values)
+            inner = (table * within[:, None] + 1 / table.shape[1]) / (within[:, None] + 1)
+            factors[boundary] = added(inner)[boundary]
+        low, high = share_intervals(shares, means, errors, factors, level)
     arrays = {"means": means, "errors": errors, "low": low, "high": high, "boundary": boundary}
     shape = means.shape if words else (classes,)
     chi_square, df, p = _wald_test(means, covariance, values)
@@ -226,6 +230,11 @@ def _outcome(
         **{name: part.reshape(shape) for name, part in arrays.items()}, covariance=covariance, chi_square=chi_square,
         df=df, p=p, rows=int(values.known.sum()), levels=values.levels if words else (), level=level, **told,
     )  # fmt: skip
+
+
+def outcome_table(means: np.ndarray, values: OutcomeValues) -> np.ndarray:
+    """(classes, L): the probabilities of all levels from those that are reported: of 0 and 1 the mean is."""
+    return means if values.numbers is None else np.concatenate([1 - means, means], axis=1)
 
 
 def corrected_means(
@@ -251,7 +260,12 @@ def corrected_means(
         moved = np.einsum("lr,rk,sl,ksq->lrkq", assigned.errors, back, back, apart, optimize=True) / total[:, None]
         influence -= assigned.first.influence[:, classes:] @ moved.reshape(classes**2, -1)
     covariance = kind.meat(influence, assigned.weights, assigned.weights**2)
-    return _outcome(means, covariance, values, total, level, bounded=False, kind="robust")
+    shares = None
+    if values.codes is not None:
+        counted = kind.counted(assigned.weights)[kept, None]
+        seen = np.eye(classes)[chosen].T @ (counted * values.indicators[kept])
+        shares = CorrectedShares(back, seen)
+    return _outcome(means, covariance, values, total, level, shares, kind="robust")
 
 
 FitOutcome = Callable[[np.ndarray, np.ndarray, OutcomeValues, OutcomeInClasses], OutcomeInClasses]
@@ -271,14 +285,43 @@ def later_outcome(
 
     For three steps by ML the model is that of the assigned classes.
     """
-    from scipy.linalg import block_diag
-
     kind = kind or ErrorKind("robust")
     values = OutcomeValues.of(outcome, rows.weights)
     before = model.posterior(rows)[0]
     found = fit(before, rows.weights, values, outcome_in_classes(before, rows.weights, values))
+
+    covariance, within = _later_covariance(model, rows, first, values, found, kind)
+    told: dict[str, Any] = {"variances": found.variances, "kind": kind.name, "steps": 2, "correction": ""}
+    means = found.reported(values)[0]
+    if not isinstance(found, LevelsInClasses):
+        return _outcome(means, covariance, values, within, level, **told)
+    shares = MixedShares.of(before, kind.counted(rows.weights), values, found.table)
+
+    def added(table: np.ndarray) -> np.ndarray:
+        counted = kind.counted(rows.weights)
+        some, known = expected_rows(model, rows, counted, values, table)
+        sure = None
+        if first is not None:
+            sure = replace(first, covariance=first.covariance * (rows.weights.sum() / counted.sum()))
+        inner = _later_covariance(model, some, sure, known, LevelsInClasses(table), ErrorKind("observed"))[0]
+        return shares.factors(table, inner)
+
+    return _outcome(means, covariance, values, within, level, shares, added, **told)
+
+
+def _later_covariance(
+    model: LatentClasses,
+    rows: Patterns,
+    first: Uncertainty | None,
+    values: OutcomeValues,
+    found: OutcomeInClasses,
+    kind: ErrorKind,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The covariance matrix of what is reported of an outcome in classes that stay, and the rows that have it."""
+    from scipy.linalg import block_diag
+
     with np.errstate(divide="ignore"):
-        members = memberships(np.log(before) + found.log_density(values))[0]
+        members = memberships(np.log(model.posterior(rows)[0]) + found.log_density(values))[0]
     classes, each = model.n_classes, found.gradient(values)
     blocks = np.zeros((len(each), classes, classes, each.shape[2]))
     for k in range(classes):
@@ -292,11 +335,8 @@ def later_outcome(
     matrix = curved.reshape(scores.shape[1], -1) + scores.T @ (scores * rows.weights[:, None])
     across = membership_derivative(model, rows, members, own)
     spread = LaterStep(Inverse.of(matrix).matrix, scores, across).covariance(first, rows.weights, kind)
-    means, moved = found.reported(values)
-    jacobian = block_diag(*moved)
-    within = values.known @ share
-    told: dict[str, Any] = {"variances": found.variances, "kind": kind.name, "steps": 2, "correction": ""}
-    return _outcome(means, jacobian @ spread @ jacobian.T, values, within, level, **told)
+    jacobian = block_diag(*found.reported(values)[1])
+    return jacobian @ spread @ jacobian.T, values.known @ share
 
 
 def assigned_outcome(
@@ -326,21 +366,39 @@ def joint_outcome(
     first, table = _with_outcome(model, rows, values, start)
     found = fit(first, table)
     found = found.ordered(nearest_order(found, first))
+    means, variances, covariance = _joint_moments(found, table, values, kind)
+    within = (rows.weights * values.known) @ found.posterior(table)[0]
+    told: dict[str, Any] = {"steps": 1, "correction": "", "kind": kind.name, "variances": variances}
+    if not isinstance(start, LevelsInClasses):
+        return _outcome(means, covariance, values, within, level, **told)
+    items = replace(found, names=found.names[:-1], levels=found.levels[:-1], tables=found.tables[:-1])
+    before = items.posterior(rows)[0]
+    shares = MixedShares.of(before, kind.counted(rows.weights), values, outcome_table(means, values))
+
+    def added(inner: np.ndarray) -> np.ndarray:
+        moved = replace(found, tables=(*found.tables[:-1], inner))
+        some, known = expected_rows(items, rows, kind.counted(rows.weights), values, inner)
+        some = replace(some, codes=np.column_stack([some.codes, np.asarray(known.codes)]))
+        return shares.factors(inner, _joint_moments(moved, some, known, ErrorKind("observed"))[2])
+
+    return _outcome(means, covariance, values, within, level, shares, added, **told)
+
+
+def _joint_moments(
+    found: LatentClasses, table: Patterns, values: OutcomeValues, kind: ErrorKind
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    """The means or probabilities of the last column, its variances, and the covariance matrix of the former."""
     known = information(found, table)
     spread = parameter_covariance(known, table, kind)[1]
-    if isinstance(start, LevelsInClasses):
+    if values.codes is not None:
         width, last = found.cells.shape[1], len(values.levels)
         shown = range(width - last, width) if values.numbers is None else [width - 1]
         cells = [found.n_classes + k * width + cell for k in range(found.n_classes) for cell in shown]
         means, moved = known.cells.probability[cells].reshape(found.n_classes, -1), known.jacobian()[cells]
-        variances = None
-    else:
-        items = found.continuous_items
-        means, variances = items.means[:, -1:], items.variances[:, -1]
-        moved = known.moment_jacobian()[np.arange(items.means.size).reshape(items.means.shape)[:, -1]]
-    within = (rows.weights * values.known) @ found.posterior(table)[0]
-    told: dict[str, Any] = {"steps": 1, "correction": "", "kind": kind.name, "variances": variances}
-    return _outcome(means, moved @ spread @ moved.T, values, within, level, **told)
+        return means, None, moved @ spread @ moved.T
+    items = found.continuous_items
+    moved = known.moment_jacobian()[np.arange(items.means.size).reshape(items.means.shape)[:, -1]]
+    return items.means[:, -1:], items.variances[:, -1], moved @ spread @ moved.T
 
 
 def _with_outcome(

@@ -53,6 +53,7 @@ class LatentProfileReport(ModelSummary):
             "estimates": frame_of_records([one.as_dict() for one in self.errors.estimates if one.what != "size"]),
             "assignment": common["assignment"],
             "warnings": common["warnings"],
+            "notes": common["notes"],
         }
 
     def ordered(self, order: np.ndarray, history: History) -> LatentProfileReport:
@@ -69,6 +70,7 @@ class LatentProfileReport(ModelSummary):
             "estimates": [as_json_record(one.as_dict()) for one in self.errors.estimates if one.what != "size"],
             "average_posteriors": self.assignment.average.tolist(),
             "warnings": list(self.warnings),
+            "notes": self.notes,
         }
 
     def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
@@ -91,15 +93,17 @@ class LatentProfileReport(ModelSummary):
     def __str__(self) -> str:
         parts = [f"{title}\n{text_table(heads, rows, left=2, indent=2)}" for title, heads, rows in self._tables()]
         first = [self.other_rows] if self.other_rows else []
+        parts[-1] += "".join(f"\n  {note}" for note in self.notes)
         return "\n\n".join([*first, *parts, *([_listed(self._last_warnings)] if self._last_warnings else [])])
 
     def _repr_html_(self) -> str:
         from html import escape
 
         tables = "".join(html_table(title, heads, rows) for title, heads, rows in self._tables())
+        noted = "".join(f"<p>{escape(one)}</p>" for one in self.notes)
         warned = "".join(f"<li>{escape(one)}</li>" for one in self._last_warnings)
         first = f"<p>{escape(self.other_rows)}</p>" if self.other_rows else ""
-        return first + tables + (f"<p>Warnings</p><ul>{warned}</ul>" if warned else "")
+        return first + tables + noted + (f"<p>Warnings</p><ul>{warned}</ul>" if warned else "")
 
 
 def _report_lines(estimates: list[Estimate]) -> list[list[str]]:

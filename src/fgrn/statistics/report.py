@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -47,6 +46,16 @@ class Convergence:
         """From the final values of all starts."""
         near = max(SAME_MAXIMUM, 1e-6 * abs(float(finals.max())))
         return cls(converged, len(finals), int((finals >= finals.max() - near).sum()))
+
+    @property
+    def notes(self) -> list[str]:
+        """What it means that several starts found the best likelihood; one alone is a warning."""
+        if self.found_best < 2:
+            return []
+        return [
+            f"the best is the largest likelihood of {self.starts} random starts: that {self.found_best} agree makes a "
+            "larger one unlikely, but does not exclude it"
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +129,11 @@ class ModelSummary:
         return self.warnings[1:] if self.other_rows else self.warnings
 
     @property
+    def notes(self) -> list[str]:
+        """What numbers mean, in sentences."""
+        return self.convergence.notes if len(self.assignment.sizes) > 1 else []
+
+    @property
     def weight(self) -> float:
         """The total weight of the rows."""
         return self.assignment.fit.weight
@@ -170,6 +184,7 @@ class ModelSummary:
             "summary": frame_of_records([{"name": name, "value": float(v)} for name, v in self.summary().items()]),
             "assignment": frame_of_records(average),
             "warnings": sentences_frame(self.warnings, "warning"),
+            "notes": sentences_frame(self.notes),
         }
 
     def _summary_rows(self) -> list[list[str]]:
@@ -234,7 +249,7 @@ class LatentClassReport(ModelSummary):
             "assignment": common["assignment"],
             "fit": self.fit.to_frame(),
             "warnings": common["warnings"],
-            "notes": sentences_frame(self.fit.notes),
+            "notes": common["notes"],
         }
 
     def as_dict(self) -> dict[str, Any]:
@@ -254,7 +269,7 @@ class LatentClassReport(ModelSummary):
             "average_posteriors": self.assignment.average.tolist(),
             "fit": self.fit.as_dicts(),
             "warnings": list(self.warnings),
-            "notes": list(self.fit.notes),
+            "notes": self.notes,
         }
 
     def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
@@ -280,6 +295,11 @@ class LatentClassReport(ModelSummary):
             ("Fit", *self.fit._rows()),
         ]
 
+    @property
+    def notes(self) -> list[str]:
+        """What numbers mean, and how the fit was tested, in sentences."""
+        return [*super().notes, *self.fit.notes]
+
     def ordered(self, order: np.ndarray, history: History) -> LatentClassReport:
         """The same report with the classes in another order: class k becomes what class `order[k]` was."""
         errors = self.errors.ordered(order)
@@ -291,8 +311,8 @@ class LatentClassReport(ModelSummary):
         for title, heads, rows in self._tables():
             left = 2 if heads[0] == "item" else 1
             parts.append(f"{title}\n{text_table(heads if any(heads) else [], rows, left=left, indent=2)}")
-        if self.fit.notes:
-            parts[-1] += "".join(f"\n  {note}" for note in self.fit.notes)
+        if self.notes:
+            parts[-1] += "".join(f"\n  {note}" for note in self.notes)
         if (self.errors.boundary | ~self.errors.identified).any():
             parts.append("b: on the boundary, no standard error; ?: not identified")
         if self._last_warnings:
@@ -303,7 +323,7 @@ class LatentClassReport(ModelSummary):
         from html import escape
 
         tables = "".join(html_table(title, heads, rows) for title, heads, rows in self._tables())
-        warned = "".join(f"<li>{escape(one)}</li>" for one in (*self.fit.notes, *self._last_warnings))
+        warned = "".join(f"<li>{escape(one)}</li>" for one in (*self.notes, *self._last_warnings))
         first = f"<p>{escape(self.other_rows)}</p>" if self.other_rows else ""
         return f"<div>{first}{tables}{f'<ul>{warned}</ul>' if warned else ''}</div>"
 
@@ -369,7 +389,9 @@ def warnings_of_learning(
             "starts."
         )
     if len(assignment.empty):
-        found.append(f"{_classes(assignment.empty)} has less than one row: it is empty, and fewer classes fit as well.")
+        empty = ", ".join(str(int(k)) for k in assignment.empty)
+        each = f"Class {empty} has" if len(assignment.empty) == 1 else f"Classes {empty} have"
+        found.append(f"{each} less than one row: fewer classes fit as well.")
     return found + warnings_of_information(errors)
 
 
@@ -409,10 +431,6 @@ def _warnings(assignment: Assignment, errors: StandardErrors, fit: GoodnessOfFit
             f"Wald intervals are not valid: {shortened(places, 4)}."
         )
     return found
-
-
-def _classes(numbers: Sequence[int] | np.ndarray) -> str:
-    return f"Class {', '.join(str(int(k)) for k in numbers)}"
 
 
 def as_json_record(record: dict[str, Any]) -> dict[str, Any]:

@@ -237,6 +237,13 @@ class ErrorKind:
         found: np.ndarray = scores.T @ (scores * (squares if self.sampling else weights)[:, None])
         return found
 
+    def counted(self, weights: np.ndarray) -> np.ndarray:
+        """Weights as numbers of rows: sampling weights are scaled to the effective number of rows (Kish 1965)."""
+        if not self.sampling and self.design is None:
+            return weights
+        found: np.ndarray = weights * (weights.sum() / (weights**2).sum())
+        return found
+
 
 def parameter_covariance(found: Information, rows: Patterns, kind: ErrorKind) -> tuple[Inverse, np.ndarray]:
     """The inverse of the information matrix, and the covariance matrix of the parameters, (F, F)."""
