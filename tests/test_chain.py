@@ -254,6 +254,17 @@ def test_what_is_impossible_is_marked_on_request(engine: str) -> None:
 
 
 @engines
+def test_rows_of_which_nothing_is_known_are_certain_in_the_log_domain_too(engine: str) -> None:
+    steps = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.25, 0.75]])  # the first state is never left
+    tables = {"prior": np.full(3, 1 / 3), "S": steps, "Y": np.full((3, 2), 0.5)}
+    chain = Chain(started(fgrn.hmm({"Y": 2}, 3), tables), ("S next", "S"))
+    faint = [1, 1e-300, 0]  # twice: the product underflows, and only the second state leads on
+    found = chain.propagate({"S": [None, None, faint, faint, None, 1, None]}, engine=engine).log_likelihood.sum()
+    first = (np.full(3, 1 / 3) @ steps @ steps)[1]
+    assert np.isclose(found, np.log(first) + 2 * np.log(1e-300) + 3 * np.log(0.5), rtol=1e-13)
+
+
+@engines
 def test_no_rows_have_no_messages(engine: str) -> None:
     chain = fgrn.hmm({"Y": 2}, 3)
     for table in ({"Y": []}, {"Y": [], "sequence": []}, pd.DataFrame({"Y": []})):

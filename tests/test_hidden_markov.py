@@ -318,6 +318,23 @@ def test_a_remembered_column_that_is_absent_is_told(model: fgrn.HiddenMarkovMode
     np.testing.assert_array_equal(given, model.predict(rows))
 
 
+@pytest.mark.parametrize("kind", [lambda table: table, lambda table: table.to_dict("list")])
+def test_a_remembered_column_is_no_feature_where_values_are_given(
+    model: fgrn.HiddenMarkovModel, log: pd.DataFrame, kind: Any
+) -> None:
+    table = log.drop(columns="worn")
+    wanted = model.predict_proba(kind(table))
+    given = {"sequence": table["machine"].to_numpy(), "time": table["hour"].to_numpy()}
+    for some in ({"time": given["time"]}, {"sequence": given["sequence"]}, given):
+        assert np.array_equal(model.predict_proba(kind(table), **some), wanted)
+    other = table.assign(minute=60 * table["hour"])
+    assert np.array_equal(model.predict_proba(kind(other), time="minute"), wanted)
+    turned = table.rename(columns={"machine": "hour", "hour": "machine"})
+    assert np.array_equal(model.predict_proba(kind(turned), sequence="hour", time="machine"), wanted)
+    mixed = table.assign(machine=table["hour"])
+    assert np.array_equal(model.predict_proba(kind(mixed), sequence=given["sequence"], time="machine"), wanted)
+
+
 def test_the_command_takes_continuous_columns_and_imputes_sequences(
     log: pd.DataFrame, tmp_path: Path, capsys: Any
 ) -> None:

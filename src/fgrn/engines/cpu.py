@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import kernels, wide
-from .kernels.arguments import ChainRows, ChainTables, KnownRows, StarRows, StarWork, Tapes
+from .kernels.arguments import ChainRows, ChainTables, KnownRows, PathRows, StarRows, StarWork, Tapes
 from .linear import Loaded
 from .matrices import MatrixPrepared, tree_of_matrices
 from .packs import Known, aligned_zeros, kernel_array, known_entries, padded
@@ -53,7 +53,7 @@ MOST_ROWS, MOST_RAY_ROWS = 2**15, 2**16
 STAR_BYTES = 2**13
 """Of the products of one block of rows of a star: they stay in the first-level cache until they are scattered."""
 
-NOTHING, NO_CODES = np.zeros(0), np.zeros(0, dtype=np.int32)
+NOTHING, NO_CODES, NO_KINDS = np.zeros(0), np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.intp)
 
 
 class Cpu:
@@ -100,13 +100,14 @@ class Cpu:
         return BlockScanner(begins, states, threads, _scan_block)
 
     def best_path(
-        self, prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray
+        self, prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray, which: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """See `fgrn.engines.Engine`."""
-        rows, states = local.shape
-        path, weights, came = np.zeros(rows, dtype=np.int64), np.zeros(rows), np.empty(rows * states, dtype=np.int32)
+        rows, states = len(begins), local.shape[1]
+        path, weights, came = np.empty(rows, dtype=np.int64), np.zeros(rows), np.empty(rows * states, dtype=np.uint16)
         tables = _chain_tables(prior, table)
-        sequences = ChainRows(kernel_array(local).ravel(), kernel_array(begins, np.bool_), weights)
+        kinds = NO_KINDS if which is None else kernel_array(which, np.intp)
+        sequences = PathRows(kernel_array(local).ravel(), kinds, kernel_array(begins, np.bool_), weights)
         work = np.empty(states), np.empty(states)
         kernels.viterbi(rows, np.uint64(states), tables, sequences, came, *work, path)
         return path, weights

@@ -180,11 +180,12 @@ class Engine(Protocol):
         """
 
     def best_path(
-        self, prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray
+        self, prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray, which: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the most probable states of each sequence (Viterbi) and, at its first row, the log-weight of the path.
 
-        Prior, table and the messages of rows to their hidden variables are logarithms.
+        Prior, table and the messages to hidden variables are logarithms. `which` tells the message of each row, if many
+        rows have the same; without it `local` has one for each row.
         """
 
     def scanner(self, begins: np.ndarray, states: int, threads: int | None = None) -> Scanner:

@@ -72,10 +72,10 @@ class Reference:
         return Prepared(self, plan, programs, program, evidence, weights)
 
     def best_path(
-        self, prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray
+        self, prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray, which: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """See `fgrn.engines.Engine`."""
-        return best_path(prior, table, local, begins)
+        return best_path(prior, table, local if which is None else local[which], begins)
 
     def scanner(self, begins: np.ndarray, states: int, threads: int | None = None) -> BlockScanner:
         """See `fgrn.engines.Engine`; all rows at once, in the log domain."""

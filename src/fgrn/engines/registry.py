@@ -8,6 +8,7 @@ What an engine does not do itself is delegated to the one it names as its fallba
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -80,7 +81,8 @@ def get(name: str, **options: Any) -> Engine:
     if name not in _entries:
         raise FgrnError(f"The 'engine' must be one of {', '.join(map(repr, engine_names()))}. Got {name!r} instead.")
     entry = _entries[name]
-    found: Engine = getattr(import_module(entry.module), entry.attribute)(**options)
+    module = sys.modules.get(entry.module) or import_module(entry.module)
+    found: Engine = getattr(module, entry.attribute)(**options)
     return found
 
 

@@ -34,7 +34,7 @@ class Scan(NamedTuple):
     def of(self, rows: slice) -> Scan:
         """Return views for some of the rows, with new arrays for their counts."""
         past, future, around = self.past[rows], self.future[rows], self.around[rows]
-        return Scan(past, future, around, self.likelihood[rows], np.zeros_like(self.first), np.zeros_like(self.steps))
+        return Scan(past, future, around, self.likelihood[rows], np.zeros(self.first.shape), np.zeros(self.steps.shape))
 
 
 class LogScan(NamedTuple):

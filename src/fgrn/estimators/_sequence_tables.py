@@ -60,6 +60,9 @@ class SequenceTables(ContinuousColumns):
                 found.append(None)
             else:
                 raise unknown_name("column", one, () if is_array(X) else frames.columns(X))
+        for remembered in self.beside_:  # given by value or by another name, and still there: no feature
+            if remembered is not None and not is_array(X) and frames.has_column(X, remembered):
+                X = frames.without_column(X, remembered)
         return X, found[0], found[1]
 
     def _ordered(self, X: Any, sequence: Any, time: Any) -> tuple[Evidence, TimeOrder, Any]:

@@ -318,7 +318,8 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
             time: the same.
         """
         rows, order, _ = self._ordered(X, sequence, time)
-        found = self.network_.propagate(rows, keep=[], engine=self.engine, impossible="mark")
+        ask: dict[str, Any] = {"keep": [], "parts": ["likelihood"], "impossible": "mark"}
+        found = self.network_.propagate(rows, engine=self.engine, **ask)
         return order.restored(found.log_likelihood)
 
     def score(self, X: Any, y: Any = None, *, sequence: Any = None, time: Any = None) -> float:

@@ -7,7 +7,7 @@ one, and what was taken out is kept per row, since it enters the likelihood.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
@@ -53,23 +53,22 @@ def encode(
     if isinstance(data, Evidence):
         return data.on(variables)
     columns = frames.columns(data, by_value=True)
-    if continuous:
-        rows = frames.row_count(columns) if columns and rows is None else rows
-        numbers = _continuous_numbers(continuous, columns, rows)
-        others = {name: column for name, column in columns.items() if name not in continuous}
-        found = encode(variables, others, weights, rows)
-        return found if numbers is None else replace(found, numbers=numbers)
-    slot, soft_offset = column_of_each(variables, columns), np.full(len(variables.names), -1)
-    for key in data if isinstance(data, Mapping) else ():
-        if not isinstance(key, str):  # a Variable
-            check_states(key, variables.labels[variables.index[name_of(key)]])
     if rows is None:
         rows = frames.row_count(columns) if columns else frames.rows_without_columns(data)
+    numbers = _continuous_numbers(continuous, columns, rows)
+    if continuous:
+        columns = {name: column for name, column in columns.items() if name not in continuous}
+    slot, soft_offset = column_of_each(variables, columns), np.full(len(variables.names), -1)
+    for key in data if isinstance(data, Mapping) else ():
+        if not isinstance(key, str) and name_of(key) in columns:  # a Variable
+            check_states(key, variables.labels[variables.index[name_of(key)]])
     weights = checked_weights(weights, rows)
     log_scale = equal_numbers(0.0, rows)  # takes no room until there is a distribution
     if rows <= FEW_ROWS and (few := _codes_of_few_rows(variables, columns, rows)) is not None:
-        joined = np.zeros((rows, 0))
-        return Evidence(few, joined, slot, soft_offset, log_scale, columns=tuple(columns), row_weights=weights)
+        soft = np.zeros((rows, 0))
+        return Evidence(
+            few, soft, slot, soft_offset, log_scale, columns=tuple(columns), row_weights=weights, numbers=numbers
+        )
     codes = np.full((rows, len(columns)), UNKNOWN, dtype=_code_type(variables, columns), order="F")
     soft_columns: list[np.ndarray] = []
     width = 0
@@ -82,32 +81,39 @@ def encode(
         if column.is_counted(values):
             counted.append((column, values, codes[:, position]))
             continue
-        codes[:, position], soft = column.encode(values, rows)
-        if soft is not None:
+        codes[:, position], told = column.encode(values, rows)
+        if told is not None:
             for measure in (np.max, np.sum):  # the largest first: the sum of the largest numbers overflows
-                scale = np.where(codes[:, position] == SOFT, measure(soft, axis=1), 1)
+                scale = np.where(codes[:, position] == SOFT, measure(told, axis=1), 1)
                 scale = np.where(scale > 0, scale, 1)  # a row of zeros is impossible, and stays so
                 log_scale = log_scale + np.log(scale)
-                soft = soft / scale[:, None]
-            soft_columns.append(soft)
+                told = told / scale[:, None]
+            soft_columns.append(told)
             soft_offset[edge] = width
-            width += soft.shape[1]
+            width += told.shape[1]
     for first in range(0, rows, ROWS_AT_ONCE):
         part = slice(first, first + ROWS_AT_ONCE)
         for column, values, out in counted:
             column.count(values, part, out)
-    joined = np.concatenate(soft_columns, axis=1) if soft_columns else np.zeros((rows, 0))
-    return Evidence(codes, joined, slot, soft_offset, log_scale, columns=tuple(columns), row_weights=weights)
+    soft = np.concatenate(soft_columns, axis=1) if soft_columns else np.zeros((rows, 0))
+    return Evidence(
+        codes, soft, slot, soft_offset, log_scale, columns=tuple(columns), row_weights=weights, numbers=numbers
+    )
 
 
-def _continuous_numbers(names: Sequence[str], columns: Mapping[str, Any], rows: int | None) -> np.ndarray | None:
-    """The numbers of continuous columns, (rows, names), NaN where one is missing; None if none of them is there."""
-    if not any(name in columns for name in names) or rows is None:
-        return None
+def _continuous_numbers(names: Sequence[str], columns: Mapping[str, Any], rows: int) -> np.ndarray:
+    """The numbers of continuous columns, (rows, names), NaN where one is missing; (rows, 0) if none is there."""
+    if not any(name in columns for name in names):
+        return np.zeros((rows, 0))
     out = np.full((rows, len(names)), np.nan)
     for place, name in enumerate(names):
         if columns.get(name) is not None:
             out[:, place] = _numbers_of(columns[name], name)
+    if first_beyond(out.ravel()) is not None:
+        for name, found in zip(names, out.T, strict=True):
+            if (wrong := first_beyond(found)) is not None:
+                row, told = wrong
+                raise EvidenceError(f"{found[row]} {told}", row=row, column=name, value=float(found[row]))
     return out
 
 
@@ -123,9 +129,6 @@ def _numbers_of(column: Any, name: str) -> np.ndarray:
             if isinstance(value, (str, bytes)) or not isinstance(value, (int, float, np.number)):
                 raise EvidenceError(f"{value!r} is no number.", row=row, column=name, value=value)
             found[row] = float(value)
-    if (wrong := first_beyond(found)) is not None:
-        row, told = wrong
-        raise EvidenceError(f"{found[row]} {told}", row=row, column=name, value=float(found[row]))
     return found
 
 

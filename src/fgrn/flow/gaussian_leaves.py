@@ -269,11 +269,11 @@ class StandardNumbers:
         """Those of a table, (rows, columns), with NaN where a number is missing."""
         centres, scales = leaves._units
         values = (numbers - centres) / scales
-        known = ~np.isnan(values)
-        if known.all():
+        missing = np.isnan(values)
+        if not missing.any():
             return cls(values, None)
-        values[~known] = 0.0
-        return cls(values, known)
+        values[missing] = 0.0
+        return cls(values, ~missing)
 
     def blocks(self) -> Iterator[tuple[slice, np.ndarray, np.ndarray | None]]:
         """Blocks of rows: which, their numbers, and which of these are known, as 1 and 0."""

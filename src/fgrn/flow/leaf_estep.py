@@ -96,9 +96,10 @@ def with_messages(leaves: GaussianLeaves, parameters: np.ndarray, edge: int, evi
     messages, scale = leaves.messages(parameters, StandardNumbers.of(leaves, evidence.numbers))
     if evidence.slot[edge] >= 0:
         messages, scale = _multiplied(messages, scale, evidence.weights(edge, leaves.states))
-    told, room = evidence.with_distribution(edge, leaves.variable, leaves.states)
+    others = {"log_scale": evidence.log_scale + scale, "numbers": np.zeros((evidence.rows, 0))}
+    told, room = evidence.with_distribution(edge, leaves.variable, leaves.states, **others)
     room[...] = messages
-    return replace(told, log_scale=evidence.log_scale + scale, numbers=np.zeros((evidence.rows, 0)))
+    return told
 
 
 def _multiplied(messages: np.ndarray, scale: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -137,11 +137,13 @@ def likeliest_path(sequences: Sequences, values: np.ndarray, alone: bool = False
     probable states, too; with `alone` they are summed out.
     """
     mine, layout = sequences, sequences.plan.layout
-    every = np.arange(mine.evidence.rows)
-    local = mine.log_messages(values) if alone else mine._log_local(values, every, largest=True)
+    if alone:
+        local, which = mine.log_messages(values)
+    else:
+        local, which = mine._log_local(values, np.arange(mine.evidence.rows), largest=True), None
     prior = logarithm(layout.prior(values, mine.link.prior))
     table = logarithm(layout.table(values, mine.link.table))
-    path, weight = able(mine.engine, "scan").best_path(prior, table, local, mine.evidence.begins)
+    path, weight = able(mine.engine, "scan").best_path(prior, table, local, mine.evidence.begins, which)
     impossible = np.isneginf(weight)
     refuse_impossible(np.flatnonzero(impossible))
     return path, weight

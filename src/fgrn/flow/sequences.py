@@ -135,17 +135,15 @@ class Sequences:
     def local(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the message of each row's own values to its hidden variable, and the logarithm of its scale."""
         edge = self.link.source
-        message, scale = self._possible(values)
+        if not self._others:  # the probability of nothing is one in every state
+            return self.evidence.weights(edge, self.states), self.evidence.log_scale
+        found = self._possible(values)
         if self._kinds is None:
-            return message, scale
-        is_one = len(message) == 1  # nothing is known of rows but what is told of their hidden variable
-        scale = (scale if is_one else scale.take(self._kinds.which)) + self.evidence.log_scale
-        if is_one:
-            message = np.broadcast_to(message, (self.evidence.rows, self.states))
-        else:
-            message = message.take(self._kinds.which, axis=0)
+            return found.message, found.scale
+        message = found.message.take(self._kinds.which, axis=0)
+        scale = found.scale.take(self._kinds.which) + self.evidence.log_scale
         if self.evidence.slot[edge] >= 0:
-            message = message * self.evidence.weights(edge, self.states)
+            message *= self.evidence.weights(edge, self.states)
             total = message.sum(axis=1)
             faint = np.flatnonzero(total < np.finfo(np.float64).tiny)
             total[faint] = 1.0
@@ -159,20 +157,21 @@ class Sequences:
                     refuse_impossible(faint[list(error.rows)])
         return message, scale
 
-    def _possible(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """`local` of each kind of row, or of all rows if kinds are not told apart; an error if a row is impossible."""
+    def _possible(self, values: np.ndarray) -> KindMessages:
+        """Those of each kind of row, or of all rows if kinds are not told apart; an error if a row is impossible."""
         found = self._of_kinds(values)
         impossible = np.isneginf(found.scale)
         if impossible.any():
             refuse_impossible(np.flatnonzero(impossible if self._kinds is None else impossible[self._kinds.which]))
-        return found.message, found.scale
+        return found
 
     def _of_kinds(self, values: np.ndarray) -> KindMessages:
         """The messages of each kind of row, or of all rows: those that are kept, if they are of these parameters."""
         kept = self.kept if self._kinds is not None and self._kinds.all else None
         key = tuple(self._others)
-        if kept is not None and key in kept and np.array_equal(kept[key].values, values):
-            return kept[key]
+        before = None if kept is None else kept.get(key)
+        if before is not None and (before.values is values or np.array_equal(before.values, values)):
+            return before
         found = self._sweep_rows(self.alone(values))
         scale = found.log_likelihood + np.log(self.states)
         made = KindMessages(values, found.backward(self.plan.names[self.link.source]), scale)
@@ -216,26 +215,27 @@ class Sequences:
         table = self.plan.layout.table(values, self.link.table)
         scan = self._scanner(prior, table, local, weights)
         both_ways = weights is not None
-        doubtful = found = self._doubtful(values, scan, local, table, both_ways)
-        if found.any() and not shown:
+        found = self._doubtful(values, scan, local, table, both_ways)
+        if found is None:
+            return Scanned(scan, local, np.log(scan.likelihood) + scale, scan.first, scan.steps * table)
+        if not shown:
             filled = self._without_zeros(scan.likelihood, prior, table, local, weights)
             if filled is not None:
                 return Scanned(filled, local, np.log(filled.likelihood) + scale, filled.first, filled.steps * table)
-            scan = self._scanner(prior, table, local, weights)
-        while found.any():  # again without them: they may have hidden others
+        doubtful = found
+        while found is not None:  # again without them: they may have hidden others
             sure = np.where(doubtful[:, None], 1 / self.states, local)
             scan = self._scanner(prior, table, sure, None if weights is None else np.where(doubtful, 0.0, weights))
-            found = self._doubtful(values, scan, sure, table, both_ways) & ~doubtful
-            doubtful = doubtful | found
+            found = self._doubtful(values, scan, sure, table, both_ways)
+            more = doubtful if found is None else doubtful | found
+            found, doubtful = (None if np.array_equal(more, doubtful) else found), more
         likelihood = np.log(scan.likelihood) + scale
-        if not doubtful.any():
-            return Scanned(scan, local, likelihood, scan.first, scan.steps * table)
         rows = np.flatnonzero(doubtful)  # these in the log domain
         log_local = self._log_local(values, rows)
         counted = None if weights is None else weights[rows]
         part = log_scan(logarithm(prior), logarithm(table), log_local, self.evidence.begins[rows], counted)
         refuse_impossible(rows[np.isneginf(part.seen)])
-        likelihood[rows] = part.seen + scale[rows]
+        likelihood[rows] = part.seen + scale[rows] + np.log(local[rows].sum(axis=1))
         scan.past[rows] = distribution(part.past)
         if weights is None:
             return Scanned(scan, local, likelihood, scan.first, scan.steps)
@@ -268,29 +268,27 @@ class Sequences:
         added -= np.append(0.0, added)[starts][np.cumsum(self.evidence.begins) - 1]
         return found if np.abs(added).max() <= AGREEMENT else None
 
-    def log_messages(self, values: np.ndarray) -> np.ndarray:
-        """Return the message of each row to its hidden variable as logarithms, up to a constant in each row.
+    def log_messages(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return messages to the hidden variable as logarithms, up to a constant, and which of them each row has.
 
-        Where a message nearly underflows it is computed in the log domain.
+        The second is None if there is a message for each row, in order. Where a message nearly underflows it is
+        computed in the log domain.
         """
-        self._possible(values)
-        logs = self._logs_of_kinds(values)
-        if self._kinds is None:
-            return logs
-        logs = logs.take(self._kinds.which, axis=0)
-        if self.evidence.slot[self.link.source] >= 0:
-            logs += logarithm(self.evidence.weights(self.link.source, self.states))
-        return logs
-
-    def _logs_of_kinds(self, values: np.ndarray) -> np.ndarray:
-        """`log_messages` of each kind of row, or of all rows, without evidence on the hidden variable of a kind."""
-        found = self._of_kinds(values)
+        if not self._others:
+            return logarithm(self.evidence.weights(self.link.source, self.states)), None
+        found = self._possible(values)
         if found.logs is None:
             found.logs = logarithm(found.message)
             faint = np.flatnonzero((found.message < SMALLEST).any(axis=1) & ~np.isneginf(found.scale))
             if len(faint):
                 found.logs[faint] = self._log_local(values, faint, of_kinds=True)
-        return found.logs
+        if self._kinds is None:
+            return found.logs, None
+        if self.evidence.slot[self.link.source] < 0:
+            return found.logs, self._kinds.which
+        told = logarithm(self.evidence.weights(self.link.source, self.states))
+        told += found.logs.take(self._kinds.which, axis=0)
+        return told, None
 
     def _log_local(
         self, values: np.ndarray, rows: np.ndarray, largest: bool = False, of_kinds: bool = False
@@ -304,14 +302,18 @@ class Sequences:
 
     def _doubtful(
         self, values: np.ndarray, scan: Scan, local: np.ndarray, table: np.ndarray, both_ways: bool
-    ) -> np.ndarray:
+    ) -> np.ndarray | None:
         """Return the rows of sequences that seem impossible or, if there are none, in which underflow may matter later.
 
-        Where every state leads to every other, a state below SMALLEST never matters again.
+        None if there are no such rows. Where every state leads to every other, a state below SMALLEST never matters
+        again.
         """
+        has_small_steps = table.min(initial=1.0) < SMALL_STEP
+        if not has_small_steps and scan.likelihood.all():
+            return None
         begins = self.evidence.begins
         doubtful: np.ndarray = scan.likelihood == 0
-        if not doubtful.any() and table.min(initial=1.0) < SMALL_STEP:
+        if has_small_steps and not doubtful.any():
             there = local > 0
             if (local < SMALLEST).any():
                 there = self._supported(values) | there
@@ -323,7 +325,7 @@ class Sequences:
             lost = there & (past > 0) & (here < SMALLEST * scan.likelihood[:, None])
             missed = (lost[inner - 1] @ leads) & (past[inner] < LEAST_SHARE)
             doubtful[inner] |= missed.any(axis=1)
-        if both_ways and not doubtful.any() and table.min(initial=1.0) < SMALL_STEP:
+        if has_small_steps and both_ways and not doubtful.any():
             future = scan.future
             with np.errstate(under="ignore"):
                 ahead = local * future
@@ -335,7 +337,7 @@ class Sequences:
             posterior = (here * share).sum(axis=1)
             doubtful |= lost.any(axis=1) & (posterior < LEAST_SHARE * (around * lost).max(axis=1, initial=0))
         if not doubtful.any():
-            return doubtful
+            return None
         which = np.cumsum(begins)
         out: np.ndarray = np.isin(which, which[doubtful])
         return out
@@ -358,8 +360,8 @@ class Sequences:
     def with_hidden(self) -> tuple[Evidence, np.ndarray]:
         """Return the evidence with a column for a distribution on the hidden variable, and a view of that column."""
         evidence, edge = self.evidence, self.link.source
-        found, room = evidence.with_distribution(edge, self.plan.names[edge], self.states)
-        return replace(found, log_scale=np.zeros(evidence.rows), begins=np.zeros(0, dtype=bool)), room
+        others = {"log_scale": np.zeros(evidence.rows), "begins": np.zeros(0, dtype=bool)}
+        return evidence.with_distribution(edge, self.plan.names[edge], self.states, **others)
 
 
 @dataclass(frozen=True, eq=False)

@@ -137,7 +137,9 @@ class Chain(Network):
         They take longer than anything else in a question of a few hundred rows to the compiled kernels.
         """
         found = self._sequences(runner, plan, encoded, threads, paused)
-        return replace(found, kept=self._kept.setdefault(bool(paused), {})) if runner.name == "cpu" else found
+        if runner.name == "cpu":
+            found.kept = self._kept.setdefault(bool(paused), {})
+        return found
 
     @cached_property
     def _linked(self) -> Link:

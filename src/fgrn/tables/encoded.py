@@ -141,7 +141,7 @@ class EncodedTable(ABC):
 
     def edges(self) -> frozenset[int]:
         """The variables that have a column, by number."""
-        return frozenset(int(edge) for edge in np.flatnonzero(self.slot >= 0))
+        return frozenset((self.slot >= 0).nonzero()[0].tolist())
 
     def soft_edges(self) -> frozenset[int]:
         """The variables on which some row has a distribution."""
@@ -289,21 +289,23 @@ class Evidence(EncodedTable):
             inserted=inserted,
         )  # fmt: skip
 
-    def with_distribution(self, edge: int, name: str, states: int) -> tuple[Evidence, np.ndarray]:
+    def with_distribution(self, edge: int, name: str, states: int, **others: Any) -> tuple[Evidence, np.ndarray]:
         """The rows with a distribution on a variable in place of what is known of it, and a view of its (rows, states).
 
-        The distribution is to be written there; until then all states have the weight 1.
+        The distribution is to be written there; until then all states have the weight 1. `others` are arrays of the
+        rows, by name, that are changed at the same time.
         """
-        soft = np.concatenate([self.soft, np.ones((self.rows, states))], axis=1)
-        slot, soft_offset, codes, columns = self.slot.copy(), self.soft_offset.copy(), self.codes, self.columns
+        soft = np.ones((self.rows, self.soft.shape[1] + states))
+        soft[:, : self.soft.shape[1]] = self.soft
+        slot, soft_offset, columns = self.slot.copy(), self.soft_offset.copy(), self.columns
         if slot[edge] < 0:
-            slot[edge] = codes.shape[1]
-            codes = np.concatenate([codes, np.empty((self.rows, 1), dtype=codes.dtype)], axis=1)
+            slot[edge] = self.codes.shape[1]
             columns = (*columns, name)
-        codes = np.asfortranarray(codes.copy() if codes is self.codes else codes)
+        codes = np.empty((self.rows, len(columns)), dtype=self.codes.dtype, order="F")
+        codes[:, : self.codes.shape[1]] = self.codes
         codes[:, slot[edge]] = SOFT
         soft_offset[edge] = self.soft.shape[1]
-        found = replace(self, codes=codes, soft=soft, slot=slot, soft_offset=soft_offset, columns=columns)
+        found = replace(self, codes=codes, soft=soft, slot=slot, soft_offset=soft_offset, columns=columns, **others)
         return found, soft[:, soft_offset[edge] :]
 
     def in_batches(self, size: int, seed: int) -> list[Evidence]:
@@ -331,7 +333,7 @@ class Evidence(EncodedTable):
 
     def soft_edges(self) -> frozenset[int]:
         """The edges on which some row has a distribution."""
-        return frozenset(np.flatnonzero(self.soft_offset >= 0).tolist()) if self.soft.shape[1] else frozenset()
+        return frozenset((self.soft_offset >= 0).nonzero()[0].tolist()) if self.soft.shape[1] else frozenset()
 
     def known(self, edge: int) -> np.ndarray:
         """Return which rows have evidence on an edge."""

@@ -90,10 +90,10 @@ class Torch:
         return TorchPrepared(self, plan, programs, program, evidence, weights)
 
     def best_path(
-        self, prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray
+        self, prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray, which: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """See `fgrn.engines.Engine`: that of the engine it delegates to."""
-        return self.fallback.best_path(prior, table, local, begins)
+        return self.fallback.best_path(prior, table, local, begins, which)
 
     def scanner(self, begins: np.ndarray, states: int, threads: int | None = None) -> Scanner:
         """See `fgrn.engines.Engine`: chains are scanned by the CPU engine."""

@@ -201,6 +201,18 @@ class ChainRows(NamedTuple):
     weights: np.ndarray
 
 
+class PathRows(NamedTuple):
+    """Rows of sequences for Viterbi: messages to the hidden variable, which of them each row has, and beginnings.
+
+    An empty `which` means a message for each row, in order. `weights` has room for the log-weight of each sequence.
+    """
+
+    messages: np.ndarray
+    which: np.ndarray
+    begins: np.ndarray
+    weights: np.ndarray
+
+
 class HeldMessages(NamedTuple):
     """Held messages, flat: into each SISO, back to it, beliefs of Sources, and whether evidence lies behind them."""
 

@@ -79,15 +79,17 @@ def viterbi(rows, states, tables, sequences, came, now, ahead, path):
     The log-weight of a sequence is put into `sequences.weights` at its first row. `came` has room for the state that
     each state of each row comes from, `now` and `ahead` for the states of a row.
     """
-    prior, into, local = tables.prior, tables.transposed, sequences.local
-    begins, weights = sequences.begins, sequences.weights
+    prior, into = tables.prior, tables.transposed
+    messages, which, begins, weights = sequences
+    has_kinds = len(which) > 0
     first = np.uint64(0)
     for r in range(rows):
         place = np.uint64(r) * states
+        local = np.uint64(which[r]) * states if has_kinds else place
         if begins[r]:
             first = np.uint64(r)
             for k in range(states):
-                now[k] = prior[k] + local[place + np.uint64(k)]
+                now[k] = prior[k] + messages[local + np.uint64(k)]
         else:
             for j in range(states):
                 line = np.uint64(j) * states
@@ -98,7 +100,7 @@ def viterbi(rows, states, tables, sequences, came, now, ahead, path):
                     best = np.uint64(k) if better else best
                     most = total if better else most
                 came[place + np.uint64(j)] = best
-                ahead[j] = most + local[place + np.uint64(j)]
+                ahead[j] = most + messages[local + np.uint64(j)]
             now, ahead = ahead, now
         if r == rows - 1 or begins[r + 1]:
             best = np.uint64(0)
