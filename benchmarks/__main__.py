@@ -20,6 +20,7 @@ CASES = {
     "judge": trees.against_the_judge,
     "markov": trees.markov,
     "networks": networks.networks,
+    "questions": networks.questions,
     "little": little.little,
     "streams": streams.streamed,
 }

@@ -60,6 +60,16 @@ def seconds(work: Callable[[], Any], repeats: int = 3) -> float:
     return float(best)
 
 
+def cpu_seconds(work: Callable[[], Any], repeats: int = 3) -> float:
+    """The least CPU time, of all threads, of a few runs: other work on the machine hardly changes it."""
+    best = np.inf
+    for _ in range(repeats):
+        begin = time.process_time()
+        work()
+        best = min(best, time.process_time() - begin)
+    return float(best)
+
+
 def per_epoch(run: Callable[[int], Any], few: int, many: int, repeats: int = 3) -> float:
     """The seconds of one epoch more: what is done once (reading, starting) cancels out."""
     return (seconds(lambda: run(many), repeats) - seconds(lambda: run(few), repeats)) / (many - few)

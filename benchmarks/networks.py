@@ -14,7 +14,8 @@ import numpy as np
 
 import fgrn
 
-from .measure import THREADS, Result, per_epoch, seconds
+from .measure import THREADS, Result, cpu_seconds, per_epoch, seconds
+from .shapes import shaped
 
 FOLDER = Path(os.environ.get("FGRN_SHARED", Path(__file__).parents[2] / "shared")) / "data" / "bif"
 HIDDEN = ("CATECHOL", "VENTLUNG", "SHUNT", "LVEDVOLUME")
@@ -28,8 +29,39 @@ def networks(quick: bool) -> Iterator[Result]:
     rows = 1_000 if quick else 10_000
     for name in ("alarm", "hepar2"):
         yield from _posteriors(name, rows, quick)
-    yield from _single("andes", 5 if quick else 40, quick)
     yield from _learning(rows, quick)
+
+
+def questions(quick: bool) -> Iterator[Result]:
+    """One question asked for the first time, and many rows that know the same variables, beside one of them."""
+    if FOLDER.is_dir():
+        yield from _single("andes", 5 if quick else 40, quick)
+    else:
+        print(f"  left out: there is no folder {FOLDER}")
+    for name in ("barley",) if quick else ("barley", "pigs", "pathfinder"):
+        yield from _many_rows(name, quick)
+
+
+def _many_rows(name: str, quick: bool) -> Iterator[Result]:
+    """A hundred rows of a random network in the shape of a known one, asked again; 5 is 20 times one row."""
+    model, count = shaped(name), 100
+    drawn = model.sample(count, seed=1)
+    some = [str(key) for key in np.random.default_rng(0).choice(model.names, len(model.names) // 10, replace=False)]
+    rows, row = {key: drawn[key] for key in some}, {key: drawn[key][0] for key in some}
+    target = [key for key in model.names if key not in rows][len(model.names) // 2]
+    np.testing.assert_allclose(model.posterior(rows, target)[:1], model.posterior(row, target), atol=1e-9)
+    np.testing.assert_allclose(
+        model.propagate(rows).marginal(target)[:1], model.propagate(row).marginal(target), atol=1e-9
+    )
+    asked: dict[str, Callable[[Any], Any]] = {
+        "posterior of one variable": lambda known: model.posterior(known, target),
+        "posteriors of all variables": model.propagate,
+    }
+    for what, ask in asked.items():
+        many = cpu_seconds(lambda ask=ask: ask(rows), 9) / count
+        one = cpu_seconds(lambda ask=ask: [ask(row) for _ in range(10)], 9) / 10
+        label = f"in the shape of {name}: {what}, 10 % known, per row of {count}, CPU time"
+        yield Result("rows of one question", label, many, one, "one row", None if quick else 5)
 
 
 def _posteriors(name: str, rows: int, quick: bool) -> Iterator[Result]:
@@ -95,14 +127,16 @@ def _single(name: str, questions: int, quick: bool) -> Iterator[Result]:
         model._questions.clear()
         ask()
 
-    mine = seconds(lambda: [model.propagate(known, engine="cpu") for known in sets]) / questions
-    other = seconds(lambda: [theirs(known, list(model.names)) for known in sets], 1) / questions
+    mine = cpu_seconds(lambda: [model.propagate(known, engine="cpu") for known in sets]) / questions
+    other = cpu_seconds(lambda: [theirs(known, list(model.names)) for known in sets], 1) / questions
     goal = None if quick else 1
-    yield Result("one question", f"{name}: posteriors of all variables, 5 known", mine, other, "pyAgrum", goal)
+    yield Result(
+        "one question", f"{name}: posteriors of all variables, 5 known, CPU time", mine, other, "pyAgrum", goal
+    )
     pairs = list(zip(sets, targets, strict=True))
-    mine = seconds(lambda: anew(lambda: [model.posterior(known, target) for known, target in pairs])) / questions
-    other = seconds(lambda: [theirs(known, [target]) for known, target in pairs], 2) / questions
-    yield Result("one question", f"{name}: posterior of one variable, 5 known", mine, other, "pyAgrum", goal)
+    mine = cpu_seconds(lambda: anew(lambda: [model.posterior(known, target) for known, target in pairs])) / questions
+    other = cpu_seconds(lambda: [theirs(known, [target]) for known, target in pairs], 2) / questions
+    yield Result("one question", f"{name}: posterior of one variable, 5 known, CPU time", mine, other, "pyAgrum", goal)
 
 
 def _learning(rows: int, quick: bool) -> Iterator[Result]:

@@ -20,18 +20,9 @@ import numpy as np
 import fgrn
 
 from . import bnlearn
+from .measure import cpu_seconds
 from .networks import FOLDER
 from .shapes import shaped
-
-
-def cpu_seconds(work: Callable[[], Any], repeats: int = 3) -> float:
-    """The least CPU time of a few runs."""
-    best = np.inf
-    for _ in range(repeats):
-        begin = time.process_time()
-        work()
-        best = min(best, time.process_time() - begin)
-    return float(best)
 
 
 def words(table: dict[str, np.ndarray]) -> Any:

@@ -35,7 +35,6 @@ from fgrn import (
     TableError,
     WiringError,
 )
-from fgrn.bayes import realisation
 from fgrn.bayes.junction_tree import _eliminated, _Graph, _weighted, junction_tree
 from fgrn.engines import installed_engines, wide
 from fgrn.files import container, factored_file, model_file
@@ -541,10 +540,6 @@ def test_clusters_hold_every_scope_and_keep_every_variable_together(seed: int) -
         assert sum(name in shared for _, _, shared in tree.edges) == holding - 1
     for a, b, shared in tree.edges:
         assert set(shared) == set(tree.cliques[a]) & set(tree.cliques[b])
-
-
-def test_the_limits_are_those_of_the_module() -> None:
-    assert realisation.LARGEST_CLIQUE <= fgrn.graph.blocks.PRODUCT_SPACE_LIMIT
 
 
 # What a review found

@@ -158,6 +158,30 @@ def test_the_limit_of_memory_can_be_set() -> None:
     assert joint_of(fgrn.BayesianNetwork({"a": 2})).shape == (2,)
 
 
+def test_learning_follows_the_limit_of_memory() -> None:
+    net = BayesianNetwork(dict.fromkeys("abc", 10), [("a", "c"), ("b", "c")])
+    holes = {"a": [0, None, 3], "b": [None, 1, 2], "c": [4, 5, 6]}
+    net.learn(holes, epochs=1)
+    net.memory_limit = 2.0**15  # 64,000 bytes are needed
+    with pytest.raises(WiringError, match=r"1,000 joint states.* GiB, and the limit is .*missing.*memory_limit"):
+        net.learn(holes, epochs=1)
+    net.learn({"a": [0, 1], "b": [2, 1], "c": [4, 5]}, smoothing=1.0)  # no clique is needed to count
+    net.memory_limit = 2.0**16
+    net.learn(holes, epochs=1)
+
+
+def test_cliques_may_be_larger_than_product_spaces_made_by_hand() -> None:
+    names = {pair: list(pair) for pair in ("ab", "bc", "ac")}
+    net = BayesianNetwork({**dict.fromkeys("abc", 512), **dict.fromkeys(names, 2)}, names)
+    net.memory_limit = 2.0**40
+    assert max(net.tree.states) == 2**27 > fgrn.graph.blocks.PRODUCT_SPACE_LIMIT
+    sizes = [block.size for block in net.to_network().blocks if isinstance(block, fgrn.Diverter)]
+    assert max(sizes) == 2**27
+    net.memory_limit = 2.0**32
+    with pytest.raises(WiringError, match=r"about 8\.\d+ GiB, and the limit is 4.00 GiB"):
+        net.to_network()
+
+
 def test_what_is_kept_of_a_question_is_complete_and_may_be_forgotten_at_any_time() -> None:
     """Threads may ask one network at once: what one keeps, others use; and one may clear what another is to use."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ def rows_side_by_side(fewest: int) -> Iterator[None]:
     """Put rows side by side from so many on, however little work they are, and ask the whole network nothing."""
     patch = pytest.MonkeyPatch()
     patch.setattr(elimination, "SMALL_WORK", 0)
+    patch.setattr(elimination, "CLIQUE_COST", 0.0)
     patch.setattr(elimination, "FEW_LANES", fewest)
     patch.setattr(fgrn.BayesianNetwork, "_fits", lambda self: False)
     patch.setattr(fgrn.MarkovNetwork, "_fits", lambda self: False)
@@ -34,6 +36,17 @@ def rows_side_by_side(fewest: int) -> Iterator[None]:
 
 def test_lanes_have_one_number() -> None:
     assert elimination.MOST_LANES == LANES
+
+
+def test_rows_are_not_put_side_by_side_in_many_small_cliques() -> None:
+    names = [f"v{number}" for number in range(60)]
+    chain = fgrn.BayesianNetwork(dict.fromkeys(names, 10), list(pairwise(names)))
+    wide = fgrn.BayesianNetwork(dict.fromkeys("abc", 18), [("a", "c"), ("b", "c")])
+    small = chain._near(("v59",), frozenset(), frozenset())
+    large = wide._near(("c",), frozenset(), frozenset())
+    assert small.tree.total > large.tree.total
+    assert not small._in_lanes(400)
+    assert large._in_lanes(400)
 
 
 @given(seed=seeds)

@@ -8,7 +8,7 @@ import numpy as np
 
 from .bayes.bayesian import BayesianNetwork
 from .graph.chain import Chain
-from .graph.structures import hmm, lvm
+from .graph.structures import hmm, lvm, stack
 
 ROWS = 32
 """More rows than those of which the CPU engine computes every message, so that all of its kernels are used."""
@@ -33,6 +33,7 @@ def warm() -> None:
     star.learn(rows, epochs=1, cycles=2, engine="cpu", merge=False)
     star.posterior(rows, "S", engine="cpu")
     star.propagate(rows, engine="cpu")
+    stack({"a": 2, "b": 2}, hidden=[2, 2], groups=1).learn(rows, epochs=1, engine="cpu", merge=False)
     chain, sequence = cast(Chain, hmm({"a": 2}, hidden=2)), {"a": rows["a"], "sequence": [0] * ROWS}
     chain.learn(sequence, epochs=1, engine="cpu")
     chain.decode(sequence, engine="cpu")

@@ -45,7 +45,7 @@ from .document import Document
 from .factored import FactoredModel, checked_variables, variables_of
 from .importance import SampledQueries
 from .observation_value import InformationQueries
-from .realisation import ScopedTable, shape_of
+from .realisation import LEARNING_REMEDIES, ScopedTable, check_memory, engine_memory, shape_of
 from .sensitivity import SensitivityQueries
 
 if TYPE_CHECKING:
@@ -311,7 +311,8 @@ class BayesianNetwork(
     ) -> em.History:
         """Learn the tables by maximum likelihood (EM); values may be missing or soft, and variables hidden.
 
-        Rows in which everything is known are counted in one pass, and no junction tree is needed. Other options are
+        Rows in which everything is known are counted in one pass, and no junction tree is needed. With missing values
+        its cliques may take half of the memory of the machine, or the `memory_limit` of the model. Other options are
         those of `Network.learn`: accelerate, batch_size, cycle_tolerance, device, engine, hold, merge, online,
         patience, precision, step, threads, validation.
         """
@@ -352,6 +353,7 @@ class BayesianNetwork(
             self._trained += (record,)
             self._keep_counts(history.row_counts, spec, smoothing)
             return history
+        check_memory(self._tree, engine_memory(self._tree), self.memory_limit, LEARNING_REMEDIES)
         network = self._tree_network()
         history = network.learn(
             data if elsewhere is None else elsewhere, epochs, cycles, smoothing, weights, holes, seed, starts=starts,

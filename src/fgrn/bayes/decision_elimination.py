@@ -19,7 +19,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.exceptions import ImpossibleEvidence, WiringError, shortened
-from .realisation import LARGEST_CLIQUE
+
+LARGEST_CLIQUE = 2**26
+"""Joint states of one table on the way: it takes 512 MiB."""
 
 
 class DecisionTable(NamedTuple):

@@ -272,18 +272,24 @@ class PrunedModel:
 
     def microseconds(self, rows: int) -> float:
         """About how long the marginals of so many rows take."""
+        return self._microseconds(rows, self._in_lanes(rows))
+
+    def _microseconds(self, rows: int, in_lanes: bool) -> float:
+        """About how long rows take side by side, or in blocks."""
         total, cliques = self.tree.total, len(self.tree.cliques)
-        if self._in_lanes(rows):
+        if in_lanes:
             return rows * total * LANE_STATE_COST + -(-rows // MOST_LANES) * cliques * CLIQUE_COST
         blocks = -(-rows // max(1, CELLS_AT_ONCE // max(total, 1)))
         return rows * total * STATE_COST + blocks * cliques * CLIQUE_COST
 
     def _in_lanes(self, rows: int) -> bool:
-        """Whether rows are put side by side: many, whose messages fit into memory.
+        """Whether rows are put side by side: many, whose messages fit into memory, where it takes less time.
 
-        From as much work on as "auto" begins to take compiled kernels of engines.
+        From as much work on as "auto" begins to take compiled kernels of engines. With many small cliques it is slower.
         """
         if rows < FEW_LANES or rows * self.tree.total < SMALL_WORK:
+            return False
+        if self._microseconds(rows, in_lanes=True) > self._microseconds(rows, in_lanes=False):
             return False
         shared = sum([prod([self.tree.sizes[name] for name in common]) for _, _, common in self.tree.edges])
         return NUMBER_BYTES * (self.tree.total + 2 * shared * MOST_LANES) <= self.memory

@@ -35,17 +35,17 @@ from ..tables.outputs import frame_of_records
 from .assignment_queries import AssignmentQueries
 from .document import Document, WrittenTable
 from .elimination import PrunedModel
-from .junction_tree import JunctionTree
+from .junction_tree import JunctionTree, junction_tree
 from .pruned_queries import FEW_ROWS, PrunedQueries, TableArrays
 from .realisation import (
-    LARGEST_CLIQUE,
     ScopedTable,
     alike_in_all_but_start,
+    check_memory,
+    engine_memory,
     exact,
     factor_of,
     lonely,
     loopy,
-    tree_of,
 )
 
 METHODS = ("exact", "loopy")
@@ -153,10 +153,20 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         """
         return self._trained
 
-    @cached_property
+    @property
     def tree(self) -> JunctionTree:
-        """The junction tree for exact inference; an error if its cliques are too large."""
-        return tree_of(self._variables, [part.scope for part in self._parts], self.memory_limit, LARGEST_CLIQUE)
+        """The junction tree for exact inference; an error if its cliques need too much memory."""
+        check_memory(self._tree, engine_memory(self._tree), self.memory_limit)
+        return self._tree
+
+    @cached_property
+    def _tree(self) -> JunctionTree:
+        """The junction tree, whatever memory it needs."""
+        return self._tree_with(self._parts)
+
+    def _tree_with(self, parts: Sequence[ScopedTable]) -> JunctionTree:
+        sizes = {name: variable.cardinality for name, variable in self._variables.items()}
+        return junction_tree(sizes, [part.scope for part in parts])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FactoredModel) or type(other) is not type(self):
@@ -389,7 +399,8 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
                 columns = self._variables[together[-1]].cardinality
                 table = ones.reshape(-1, columns)
                 parts = (*parts, ScopedTable(self._joint_name(), together, table, False, conditional=False))
-                tree = tree_of(self._variables, [part.scope for part in parts], self.memory_limit, LARGEST_CLIQUE)
+                tree = self._tree_with(parts)
+                check_memory(tree, engine_memory(tree), self.memory_limit)
             if len(self._networks) >= MOST_NETWORKS:
                 self._networks.clear()
             self._networks[together] = Network(exact(self._variables, parts, tree))

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import inf, prod
+from math import prod
 
 import numpy as np
 
@@ -28,8 +28,22 @@ BYTES_PER_STATE = 24
 MEMORY_SHARE = 0.5
 """The share of the memory of the machine that cliques may take unless a limit is given."""
 
-LARGEST_CLIQUE = 2**26
-"""Joint states of one clique: a message over it takes 512 MiB."""
+ENGINE_BYTES, ENGINE_BYTES_OF_LARGEST = 16, 48
+"""Memory of an engine that sweeps a row: for a joint state of any clique, and more for one of the largest.
+
+Measured, in learning: 40 bytes for each state of one large clique by the CPU engine, 61 by the reference engine.
+"""
+
+QUESTION_REMEDIES = (
+    Remedy("approximate", method="loopy"),
+    "ask for one variable (`posterior`), for which less has to be joined",
+    "draw samples (`sampled_posterior`), which have standard errors",
+)
+
+LEARNING_REMEDIES = (
+    "learn from rows without missing values, which are counted one by one",
+    "give variables fewer parents or states",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +76,6 @@ def tree_of(
     variables: Mapping[str, Variable],
     scopes: Iterable[Sequence[str]],
     memory: float | None = None,
-    most: float = inf,
     quick: bool = False,
 ) -> JunctionTree:
     """Return the junction tree of a model; an error if its cliques are too large.
@@ -71,26 +84,32 @@ def tree_of(
         variables: of the model.
         scopes: of its tables.
         memory: the most bytes that cliques may take; half of the memory of the machine unless given.
-        most: the most joint states of one clique.
         quick: whether the first rule will do if its cliques are small; see `junction_tree`.
     """
     tree = junction_tree({name: variable.cardinality for name, variable in variables.items()}, scopes, quick)
-    largest, needed = tree.largest, BYTES_PER_STATE * tree.total
-    limit = allowed_memory(memory)
-    if tree.states[largest] > most or needed > limit:
-        why = f"the limit is {limit / 2**30:,.2f} GiB" if needed > limit else f"one clique has at most {most:,} states"
-        raise WiringError(
-            f"Exact inference would have to join {len(tree.cliques[largest])} variables "
-            f"({shortened(tree.cliques[largest], 5)}) with {tree.states[largest]:,} joint states, {tree.total:,} in "
-            f"all; that takes about {needed / 2**30:,.2f} GiB, and {why}.",
-            remedies=(
-                Remedy("approximate", method="loopy"),
-                "ask for one variable (`posterior`), for which less has to be joined",
-                "draw samples (`sampled_posterior`), which have standard errors",
-                *(["set the `memory_limit` of the model, in bytes"] if needed > limit else []),
-            ),
-        )
+    check_memory(tree, BYTES_PER_STATE * tree.total, memory)
     return tree
+
+
+def check_memory(
+    tree: JunctionTree, needed: float, memory: float | None, remedies: Sequence[str | Remedy] = QUESTION_REMEDIES
+) -> None:
+    """Raise an error if the cliques of a tree need more bytes than they may take; see `allowed_memory`."""
+    limit = allowed_memory(memory)
+    if needed <= limit:
+        return
+    largest = tree.largest
+    raise WiringError(
+        f"Exact inference would have to join {len(tree.cliques[largest])} variables "
+        f"({shortened(tree.cliques[largest], 5)}) with {tree.states[largest]:,} joint states, {tree.total:,} in "
+        f"all; that takes about {needed / 2**30:,.2f} GiB, and the limit is {limit / 2**30:,.2f} GiB.",
+        remedies=(*remedies, "set the `memory_limit` of the model, in bytes"),
+    )
+
+
+def engine_memory(tree: JunctionTree) -> float:
+    """The bytes that an engine takes for the cliques of a tree, in learning or for many rows."""
+    return float(ENGINE_BYTES * tree.total + ENGINE_BYTES_OF_LARGEST * tree.states[tree.largest])
 
 
 def allowed_memory(limit: float | None) -> float:
@@ -137,7 +156,8 @@ def exact(variables: Mapping[str, Variable], parts: Sequence[ScopedTable], tree:
         # what is shared comes last: sums over the rest then run along memory
         ordered = [*(name for name in tree.cliques[number] if name not in common), *common]
         space = {name: variables[name].cardinality for name in ordered}
-        blocks.append(Diverter(inputs[number], outputs[number], space=space, legs=legs[number]))
+        size = tree.states[number]  # the memory of all cliques was checked before
+        blocks.append(Diverter(inputs[number], outputs[number], space=space, legs=legs[number], limit=size))
     return blocks
 
 

@@ -53,6 +53,9 @@ MOST_ROWS, MOST_RAY_ROWS = 2**15, 2**16
 STAR_BYTES = 2**13
 """Of the products of one block of rows of a star: they stay in the first-level cache until they are scattered."""
 
+WIDE_ROW = 2**24
+"""Cells of the workspace of a row, above which rows come one at a time, on one thread: more would fill the memory."""
+
 NOTHING, NO_CODES, NO_KINDS = np.zeros(0), np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.intp)
 
 
@@ -170,6 +173,8 @@ class Prepared:
         self.tapes = Tapes(tape.sweep, tape.count, self._shown_places())
         self.width = 0 if program.for_counts else int(plan.cardinality[program.shown].sum())
         self.block = int(np.clip(BLOCK_BYTES // max(1, 8 * self.tape.width), 8, 256))
+        if self.tape.width > WIDE_ROW:
+            self.block, self.threads = 1, 1
         # counts of packs, posteriors, and inner tables
         inner = 0 if tape.is_star else plan.layout.size
         ends = [*accumulate([tape.joint_size, padded(tape.posteriors), inner])]

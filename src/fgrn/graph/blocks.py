@@ -28,7 +28,7 @@ from ..flow.table_forms import TableForm
 from ..plan.block_kinds import DIVERT, FORWARD, SOURCE
 
 PRODUCT_SPACE_LIMIT = 2**26
-"""Most states the product space of one Diverter may have: one message of that size is 512 MiB."""
+"""Most states the product space of one Diverter may have unless it is given: a message of that size is 512 MiB."""
 
 
 def _restored(self: Any, state: Sequence[Any]) -> None:
@@ -333,7 +333,8 @@ class Diverter(_Block):
 
     The states of a product space are ordered with the first input slowest. With `space`, the names and sizes of what
     the product space is made of, the first slowest, every variable carries a part of it: `legs` says which, by the
-    variable's name, in the order of the variable's own states. One that is not in `legs` carries all.
+    variable's name, in the order of the variable's own states. One that is not in `legs` carries all. A product space
+    of more than `limit` states is refused.
     """
 
     kind: ClassVar[int] = DIVERT
@@ -351,6 +352,7 @@ class Diverter(_Block):
         *,
         space: Mapping[str, int] | None = None,
         legs: Mapping[str, Sequence[str]] | None = None,
+        limit: int = PRODUCT_SPACE_LIMIT,
     ) -> None:
         if isinstance(inputs, Variable) or isinstance(outputs, Variable):
             raise WiringError("A Diverter takes two lists of variables: Diverter([inputs], [outputs]).")
@@ -386,15 +388,15 @@ class Diverter(_Block):
         object.__setattr__(self, "space", parts)
         object.__setattr__(self, "legs", tuple(carried))
         sizes = " x ".join(str(size) for _, size in parts)
-        if self.size > PRODUCT_SPACE_LIMIT and len(parts) == 1:
+        if self.size > limit and len(parts) == 1:
             raise WiringError(
                 f"{self._title}: a variable cannot have as many as {self.size:,} states; the limit is "
-                f"{PRODUCT_SPACE_LIMIT:,}. Give it fewer."
+                f"{limit:,}. Give it fewer."
             )
-        if self.size > PRODUCT_SPACE_LIMIT:
+        if self.size > limit:
             raise WiringError(
                 f"{self._title}: the product space of its inputs has {sizes} = {self.size:,} states; the limit is "
-                f"{PRODUCT_SPACE_LIMIT:,}. Join fewer variables, or split them over several Diverters."
+                f"{limit:,}. Join fewer variables, or split them over several Diverters."
             )
         for variable, axes in zip(ins + outs, carried, strict=True):
             needed = self.size if axes is None else prod(parts[axis][1] for axis in axes)
