@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from itertools import pairwise
 from math import isfinite
@@ -269,7 +270,7 @@ def continuous_numbers(values: Any, name: str, missing: tuple[Label, ...] | None
     try:
         return numeric(values, name, missing or (), missing is None, "numbers")
     except SchemaError as error:
-        if any(map(is_number, checked_dictionary(values, name).values)):
+        if not isinstance(error.value, str) or any(map(is_number, checked_dictionary(values, name).values)):
             raise
         told = f"it holds words, such as {error.value!r}, and no numbers."
         raise error.changed(message=told, remedies=Remedy("leave out {}", continuous=name)) from None
@@ -306,15 +307,20 @@ def plain_value(value: Any, name: str) -> Any:
         return int(value)
     if isinstance(value, (str, bool, int, float)):
         return value
-    is_time = hasattr(value, "isoformat") or hasattr(value, "strftime")
+    if isinstance(value, timedelta):
+        remedy = "turn it into a number, such as seconds (in pandas column.dt.total_seconds())"
+    elif hasattr(value, "isoformat") or hasattr(value, "strftime"):
+        remedy = (
+            "take a part of it that repeats, such as the month or the day of the week (in pandas column.dt.month), or "
+            "leave it out"
+        )
+    else:
+        remedy = "turn it into one of these"
     raise SchemaError(
         f"it holds {value!r}, a {type(value).__name__}. Levels are words, numbers and truth values.",
         column=name,
         value=value,
-        remedies="take a part of it that repeats, such as the month or the day of the week (in pandas "
-        "column.dt.month), or leave it out"
-        if is_time
-        else "turn it into one of these",
+        remedies=remedy,
     )
 
 
