@@ -851,13 +851,13 @@ def test_accuracy_is_that_of_rows_with_a_class(how: list[str], tmp_path: Path, c
     assert main(["fit", str(path), *options]) == 0
     printed = capsys.readouterr()
     assert "accuracy on 10 rows learnt from: 100.0%" in printed.out
-    assert "5 rows without a class left out" in printed.out
+    assert "; 5 rows without a class" in printed.out
     assert "same one" not in printed.err
     path.write_text("x,y\n" + "a,no\nb,no\n" * 3)
     assert main(["fit", str(path), *options]) == 0
     printed = capsys.readouterr()
     assert "accuracy on 6 rows learnt from" in printed.out
-    assert "left out" not in printed.out
+    assert "without a class" not in printed.out
     assert "All rows with a class have the same one, 'no'" in printed.err
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core.exceptions import Remedy, SchemaError, counted
 from ..learning.checkpoints import EVERY, Checkpoint
+from ..tables.missing import is_missing_value
 from ..tables.stream import BATCH
 from ..tables.stream_source import is_many
 from ..tables.text_source import no_file
@@ -334,7 +335,7 @@ def _report(
 ) -> dict[str, Any]:
     report = _learnt(estimator, int((~back).sum()), int(back.sum()), output, interrupted)
     if classes is not None:
-        known = np.array([value is not None for value in classes])
+        known = np.array([not is_missing_value(value) for value in classes])
         for name, rows in (("accuracy", ~back & known), ("accuracy_on_rows_kept_back", back & known)):
             if rows.any():
                 found = estimator.predict(table.filter(rows)) == classes[rows]
@@ -437,9 +438,9 @@ def _report_text(estimator: Any, report: dict[str, Any]) -> str:
         if f"accuracy{name}" in report:
             share, largest = report[f"accuracy{name}"], report[f"largest_class{name}"]
             rows, none = report[f"rows_with_class{name}"], report[f"rows_without_class{name}"]
-            told = f"; {counted(none, 'row')} without a class left out" if none else ""
+            told = f"; {counted(none, 'row')} without a class" if none else ""
             lines.append(f"accuracy on {counted(rows, 'row')} {what}: {share:.1%} "
-                         f"(always the largest class: {largest:.1%}{told})")  # fmt: skip
+                         f"(always the largest class: {largest:.1%}){told}")  # fmt: skip
     if report["not_estimated"]:
         lines.append(estimator.history_.told_not_estimated)
     lines.append(f"written: {report['file']}")
