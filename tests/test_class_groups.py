@@ -63,6 +63,20 @@ def test_all_free_is_each_group_alone_and_equal_measurement_a_covariate(
     assert every.log_likelihood == pytest.approx(total, abs=1e-6)
 
 
+def test_classes_are_numbered_as_in_the_model_and_groups_keep_their_values(
+    model: fgrn.LatentClassModel, found: GroupComparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another start than that from the model may win, and it numbers classes in its own way."""
+    fit = model._fit_from
+    monkeypatch.setattr(model, "_fit_from", lambda *given: fit(*given).ordered(np.array([1, 0])))
+    turned = model.compare_groups(np.where(GROUPS == "north", 10, 9), items=[], n_init=1)
+    assert turned.groups == (9, 10)
+    assert turned.frames["sizes"]["group"].tolist() == [9, 9, 10, 10]
+    np.testing.assert_allclose(turned.sizes[::-1], found.sizes, atol=1e-4)
+    np.testing.assert_allclose(turned.free_sizes[::-1], found.free_sizes, atol=1e-4)
+    np.testing.assert_allclose(turned.equal.cells, found.equal.cells, atol=1e-4)
+
+
 def test_the_item_that_differs_is_found(found: GroupComparison) -> None:
     whole = found.test("measurement")
     assert whole.df == 2 * ITEMS

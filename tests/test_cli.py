@@ -844,6 +844,26 @@ def test_codes_for_missing_values_are_filled_in(tmp_path: Path, capsys: Any) -> 
     assert found[2]["values"]["n"] in (1, 2)
 
 
+@pytest.mark.parametrize("how", [[], ["--stream"]])
+def test_accuracy_is_that_of_rows_with_a_class(how: list[str], tmp_path: Path, capsys: Any) -> None:
+    path, options = (
+        tmp_path / "t.csv",
+        ["--target", "y", "--model", "naive-bayes", "-o", str(tmp_path / "m.fgrn"), *how],
+    )
+    path.write_text("x,y\n" + "a,1\nb,0\na,\n" * 5)
+    assert main(["fit", str(path), *options]) == 0
+    printed = capsys.readouterr()
+    assert "accuracy on 10 rows learnt from: 100.0%" in printed.out
+    assert "; 5 rows without a class" in printed.out
+    assert "same one" not in printed.err
+    path.write_text("x,y\n" + "a,no\nb,no\n" * 3)
+    assert main(["fit", str(path), *options]) == 0
+    printed = capsys.readouterr()
+    assert "accuracy on 6 rows learnt from" in printed.out
+    assert "without a class" not in printed.out
+    assert "All rows with a class have the same one, 'no'" in printed.err
+
+
 def test_a_strict_model_reports_on_rows_kept_back(tmp_path: Path, capsys: Any) -> None:
     path = columns_of(tmp_path, a=["p", "q"] * 15 + [f"only{k}" for k in range(10)], c=["x", "y"] * 20)
     model = tmp_path / "m.fgrn"

@@ -250,7 +250,6 @@ def test_steps_are_inserted_where_time_has_gaps() -> None:
     assert order.ends.tolist() == [3, 9]
     days = TimeOrder.of(3, None, pd.to_datetime(["2024-01-05", "2024-01-01", "2024-01-02"]))
     assert days.rows.tolist() == [1, 2, -1, -1, 0]
-    assert TimeOrder.of(3, None, ["c", "a", "b"]).rows.tolist() == [1, 2, 0]
     assert TimeOrder.of(2, None, [0.5, 0.1]).rows.tolist() == [1, 0]
 
 
@@ -264,7 +263,7 @@ def test_steps_are_inserted_where_time_has_gaps() -> None:
         ({"time": [1.0, 2.0, np.inf]}, "Row 2: the time of this row is infinite"),
         ({"time": [0, 1, 1000], "step": 1}, "steps are missing"),
         ({"time": [2, 1, 2]}, "same time as row 0.*sequence="),
-        ({"time": ["a", "b", "b"], "sequence": [1, 2, 2]}, "same time as row 1.* Leave one of them out"),
+        ({"time": [1, 2, 2], "sequence": [1, 2, 2]}, "same time as row 1.* Leave one of them out"),
     ],
 )
 def test_what_is_no_order_is_told(options: dict[str, Any], told: str) -> None:
@@ -280,18 +279,39 @@ def test_words_for_times_are_read_as_numbers_or_dates() -> None:
     assert dates.rows.tolist() == [1, 2, -1, -1, 0]
     zones = TimeOrder.of(2, None, ["2024-01-01T01:00:00+02:00", "2023-12-31T22:30:00Z"])
     assert zones.rows.tolist() == [1, 0]
-    assert TimeOrder.of(3, None, ["today", "10", "2"]).rows.tolist() == [1, 2, 0]
-    with pytest.raises(fgrn.EvidenceError, match="'step' is given, and the times are words"):
+
+
+def test_other_words_for_times_are_sorted_with_a_warning() -> None:
+    hours = [f"{hour}:00" for hour in range(12)]
+    with pytest.warns(fgrn.FgrnWarning, match="sorted as texts, letter by letter: '10:00' before '9:00'. Give numbers"):
+        assert TimeOrder.of(12, None, hours).rows[:4].tolist() == [0, 10, 11, 1]
+    with pytest.warns(fgrn.FgrnWarning, match="'01/02/2024' before '31/01/2024'"):
+        TimeOrder.of(2, None, ["31/01/2024", "01/02/2024"])
+    with pytest.warns(fgrn.FgrnWarning, match="sorted as texts"):
+        assert TimeOrder.of(3, None, ["today", "10", "2"]).rows.tolist() == [1, 2, 0]
+    with (
+        pytest.warns(fgrn.FgrnWarning, match="such as 'Monday'"),
+        pytest.raises(fgrn.EvidenceError, match="'step' is given, and the times are words"),
+    ):
         TimeOrder.of(2, None, ["Monday", "Tuesday"], step=1)
 
 
 def test_irregular_times_only_order_rows() -> None:
-    with pytest.warns(fgrn.FgrnWarning, match="no regular step"):
-        order = TimeOrder.of(3, None, [0, 1001, 1])
-    assert order.rows.tolist() == [0, 2, 1]
+    with pytest.warns(fgrn.FgrnWarning, match=r"no regular step.*HiddenMarkovModel\(step=\.\.\.\)"):
+        assert TimeOrder.of(4, None, [0, 1001, 7, 450]).rows.tolist() == [0, 2, 3, 1]
     with pytest.warns(fgrn.FgrnWarning, match="no regular step"):
         assert TimeOrder.of(4, None, [0.3, 3.2, 1.1, 2.4]).rows.tolist() == [0, 2, 3, 1]
     assert TimeOrder.of(4, None, [0.1, 0.2, 0.3, 0.4]).rows.tolist() == [0, 1, 2, 3]
+
+
+def test_a_gap_that_is_too_long_is_told_with_its_row() -> None:
+    told = r"Row 1: a gap of 1,000 steps.*another sequence after the gap.*HiddenMarkovModel\(step=None\)"
+    with pytest.warns(fgrn.FgrnWarning, match=told):
+        order = TimeOrder.of(3, None, [0, 1001, 1])
+    assert order.rows.tolist() == [0, 2, 1]
+    days = pd.date_range("2024-01-01", periods=6).append(pd.DatetimeIndex(["2034-01-01"]))
+    with pytest.warns(fgrn.FgrnWarning, match="Row 6: a gap of 3,648 steps"):
+        TimeOrder.of(7, None, days)
 
 
 def test_a_column_that_is_not_there_is_named(log: pd.DataFrame, tmp_path: Path) -> None:

@@ -203,3 +203,15 @@ def test_variances_belong_to_the_estimates_of_their_name(kind: Any) -> None:
 def test_what_cannot_be_pooled_is_told(estimates: Any, variances: Any, told: str) -> None:
     with pytest.raises(fgrn.LearningError, match=told):
         fgrn.pool(estimates, variances)
+
+
+@pytest.mark.parametrize("kind", [fgrn.LatentClassModel, fgrn.LatentImputer])
+def test_a_frame_whose_columns_are_numbers_is_completed(kind: Any) -> None:
+    frame = pd.DataFrame({3: ["a", "b", None] * 8, 0: ["u", "v", "u"] * 8}, index=range(5, 29))
+    model = kind(2, n_epochs=5, n_init=1, random_state=0).fit(frame)
+    for full in [model.complete(frame), *model.draws(frame, m=1, uncertainty=False)]:
+        pd.testing.assert_frame_equal(full.drop(columns=3), frame.drop(columns=3))
+        assert full.columns.tolist() == [3, 0]
+        assert full[3].isin(["a", "b"]).all()
+        assert full[3][frame[3].notna()].equals(frame[3].dropna())
+    assert frame[3].isna().sum() == 8

@@ -345,8 +345,9 @@ def test_too_many_hidden_states_are_called_so() -> None:
         fgrn.lvm({"a": 2}, hidden=100_000_000)
 
 
-def test_a_model_is_no_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "is a model of a table" in said(capsys, "inspect", folder / "people.fgrn", status=1)[1]
+def test_a_model_is_described(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = said(capsys, "inspect", folder / "people.fgrn")[0]
+    assert "learnt from a table" in shown and "`fgrn predict`" in shown
 
 
 def test_a_packed_table_without_its_ending_is_called_packed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

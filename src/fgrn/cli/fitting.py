@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core.exceptions import Remedy, SchemaError, counted
 from ..learning.checkpoints import EVERY, Checkpoint
+from ..tables.missing import is_missing_value
 from ..tables.stream import BATCH
 from ..tables.stream_source import is_many
 from ..tables.text_source import no_file
@@ -292,7 +293,11 @@ def _workers(address: str | None) -> Any:
 
 
 def _show(estimator: Any, report: dict[str, Any], as_json: bool) -> None:
-    """Print what was learnt, as text or as JSON."""
+    """Print what was learnt, as text or as JSON; a classifier of one class is told on standard error."""
+    classes = getattr(estimator, "classes_", [])
+    if len(classes) == 1:
+        tell(f"All rows with a class have the same one, {str(classes[0])!r}: the model can predict no other, and its "
+             "accuracy says nothing. Add rows of other classes, or choose another --target.")  # fmt: skip
     if as_json:
         common.as_json(report)
     else:
@@ -330,11 +335,14 @@ def _report(
 ) -> dict[str, Any]:
     report = _learnt(estimator, int((~back).sum()), int(back.sum()), output, interrupted)
     if classes is not None:
-        known = np.array([value is not None for value in classes])
+        known = np.array([not is_missing_value(value) for value in classes])
         for name, rows in (("accuracy", ~back & known), ("accuracy_on_rows_kept_back", back & known)):
             if rows.any():
                 found = estimator.predict(table.filter(rows)) == classes[rows]
                 report[name] = float(np.mean(found))
+                kind = back if name.endswith("back") else ~back
+                report[name.replace("accuracy", "rows_with_class")] = int(rows.sum())
+                report[name.replace("accuracy", "rows_without_class")] = int((kind & ~known).sum())
                 _, counts = np.unique(classes[rows].astype(str), return_counts=True)
                 report[name.replace("accuracy", "largest_class")] = float(counts.max() / counts.sum())
     report |= _tried(estimator)
@@ -380,17 +388,23 @@ def _accuracy(estimator: Any, rows: Any, target: str | None) -> dict[str, Any]:
     """Return the accuracy, by reading the rows once more; nothing without a class."""
     if target is None:
         return {}
-    right, counts = 0, dict.fromkeys(estimator.classes_.tolist(), 0)
+    right, seen, counts = 0, 0, dict.fromkeys(estimator.classes_.tolist(), 0)
     estimator.unseen = "unknown"
     for table, known in matched(estimator, rows, quiet=True):
         truth = table[target].to_pylist()
+        seen += len(truth)
         found = estimator.predict(known).tolist()
         right += sum(one == other for one, other in zip(found, truth, strict=True) if other is not None)
         for value in truth:
             if value in counts:
                 counts[value] += 1
     total = sum(counts.values())
-    return {"accuracy": right / total, "largest_class": max(counts.values()) / total}
+    return {
+        "accuracy": right / total,
+        "rows_with_class": total,
+        "rows_without_class": seen - total,
+        "largest_class": max(counts.values()) / total,
+    }
 
 
 def _selection_lines(estimator: Any, interrupted: bool) -> list[str]:
@@ -423,10 +437,10 @@ def _report_text(estimator: Any, report: dict[str, Any]) -> str:
     for name, what in (("", "learnt from"), ("_on_rows_kept_back", "kept back")):
         if f"accuracy{name}" in report:
             share, largest = report[f"accuracy{name}"], report[f"largest_class{name}"]
-            rows = report["rows" if not name else "rows_kept_back"]
-            lines.append(
-                f"accuracy on {counted(rows, 'row')} {what}: {share:.1%} (always the largest class: {largest:.1%})"
-            )
+            rows, none = report[f"rows_with_class{name}"], report[f"rows_without_class{name}"]
+            told = f"; {counted(none, 'row')} without a class" if none else ""
+            lines.append(f"accuracy on {counted(rows, 'row')} {what}: {share:.1%} "
+                         f"(always the largest class: {largest:.1%}){told}")  # fmt: skip
     if report["not_estimated"]:
         lines.append(estimator.history_.told_not_estimated)
     lines.append(f"written: {report['file']}")

@@ -33,14 +33,14 @@ from ..learning.checkpoints import Checkpoint, Journal, Result, open_journal
 from ..queries.completion import impute
 from ..queries.explanation import Explanation
 from ..queries.prototypes import MeanAndSpread, Prototypes
-from ..tables import frames, one_row, outputs
+from ..tables import frames, one_row
 from ..tables.distinct_values import Distinct
 from ..tables.encoded import EncodedTable, Evidence, NamedStates
 from ..tables.frames import Coded
 from ..tables.schema import BINS, UNSEEN, Schema
 from ._convergence import warn_if_not_converged
 from ._streams import encoded_stream, online_batches
-from ._tables import Classes, Columns, TableEstimator, array_like, check_lengths, is_array
+from ._tables import Classes, Columns, TableEstimator, check_lengths, is_array
 
 FEW_ROWS, MORE_BINS = 100, 10
 """The number of rows from which on n_bins="auto" means the second number of bins, and not that of a schema."""
@@ -418,7 +418,7 @@ class LatentEstimator(TableEstimator):
             return (series, likely) if return_proba else series
         plain = frames.columns(X) if isinstance(X, Mapping) else {}
         filled, sure = self._filled(*self._completable(plain or X))
-        out = array_like(X, filled, self._names()) if is_array(X) else outputs.with_columns_replaced(X, plain, filled)
+        out = self._imputed(X, plain, filled)
         return (out, sure) if return_proba else out
 
     def _completable(self, X: Any) -> tuple[Columns, dict[str, Coded], Schema]:

@@ -20,10 +20,10 @@ from ..statistics.bootstrap import Refit, drawn_from_rows
 from ..statistics.continuous_items import ContinuousItems
 from ..statistics.imputation import MissingValues, drawn_values, numbers_filled
 from ..statistics.latent_classes import LatentClasses, Patterns
-from ..tables import frames, outputs
+from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
 from ._state_count import Choosing
-from ._tables import Classes, array_like, is_array
+from ._tables import Classes
 
 MOST_KEPT_CELLS = 2**24
 """Cells of a table that are kept with the model, a byte each."""
@@ -97,8 +97,7 @@ class KeptRows(Choosing):
             full = drawn_values(drawn, given, generator)
             filled = {one.name: one.filled(full.codes[:, one.item], generator) for one in missing if one.rows}
             filled |= numbers_filled(columns, self.schema_.continuous, given.numbers, full.numbers)
-            wanted = array_like(X, filled, self._names()) if is_array(X) else None
-            found.append(outputs.with_columns_replaced(X, plain, filled) if wanted is None else wanted)
+            found.append(self._imputed(X, plain, filled))
         return found
 
     def _as_given(self, kept: Evidence) -> Patterns:

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from ..core.exceptions import SchemaError, TableWarning, UnseenLevelWarning, nearest, shortened, warn
-from ..tables import frames, one_row
+from ..tables import frames, one_row, outputs
 from ..tables.columns import STOP_AT_UNSEEN
 from ..tables.encoded import checked_weights
 from ..tables.frames import Coded
@@ -148,6 +148,20 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
     def _names(self) -> list[str]:
         names = getattr(self, "feature_names_in_", None)
         return [f"x{number}" for number in range(self.n_features_in_)] if names is None else list(names)
+
+    def _imputed(self, X: Any, plain: Columns, filled: Mapping[str, list[Any]]) -> Any:
+        """Return a table of the kind of the given one with imputed columns.
+
+        Those of a frame whose names are not those of training, such as whole numbers, are found by their place.
+        """
+        if is_array(X):
+            return array_like(X, filled, self._names())
+        names = frames.narwhals_frame(X).columns if frames.is_frame(X) else []
+        if names and (not hasattr(self, "feature_names_in_") or any(name not in names for name in filled)):
+            class_name = getattr(self, "_y_name", None)
+            place = dict(zip(self._names(), (name for name in names if name != class_name), strict=False))
+            filled = {place.get(name, name): values for name, values in filled.items()}
+        return outputs.with_columns_replaced(X, plain, filled)
 
     def _weights(self, sample_weight: Any, rows: int) -> np.ndarray | None:
         if sample_weight is None:

@@ -29,7 +29,6 @@ from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
 from ._continuous import ContinuousColumns
 from ._sequence_tables import SequenceTables
-from ._tables import array_like, is_array
 
 
 class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
@@ -403,7 +402,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
         filled, sure = impute(columns, data, self.schema_, marginals)
         filled, sure = self._with_numbers(filled, sure, columns, data, lambda: marginals([hidden])[hidden])
         plain = frames.columns(X) if isinstance(X, Mapping) else {}
-        out = array_like(X, filled, self._names()) if is_array(X) else outputs.with_columns_replaced(X, plain, filled)
+        out = self._imputed(X, plain, filled)
         return (out, sure) if return_proba else out
 
     def embed(self, X: Any, *, sequence: Any = None, time: Any = None) -> np.ndarray:

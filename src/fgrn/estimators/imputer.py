@@ -130,7 +130,7 @@ class LatentImputer(OneToOneFeatureMixin, ContinuousColumns, KeptRows, ChoosingT
         if wanted == "default":
             return outputs.as_array([filled.get(name, column) for name, column in columns.items()])
         if frames.kind_of(X) == wanted:
-            return outputs.with_columns_replaced(frames.collected(X), {}, filled)
+            return self._imputed(frames.collected(X), {}, filled)
         return outputs.table_like(wanted, {n: filled.get(n) or frames.as_list(column) for n, column in columns.items()})
 
     def predict_proba(self, X: Any, column: str | None = None) -> np.ndarray:

@@ -71,14 +71,14 @@ class GroupComparison:
     """Latent classes in groups: tests of equal measurement and of equal class sizes.
 
     Attributes:
-        groups: their labels.
+        groups: their labels, as they were given.
         rows: (groups,) the weight of the rows of each.
         left_out: how many rows had no group.
         models: `GroupModel`, from the one in which groups do not differ to the one in which all differs.
         tests: `GroupTest`: "measurement" (all item-response probabilities equal, against all free), "item ..." (those
             of one item equal, against free for that item alone), "class sizes" (equal, against free; measurement is
             equal in both).
-        sizes: (groups, classes) class sizes, with equal measurement.
+        sizes: (groups, classes) class sizes, with equal measurement; classes are numbered as in the model of all rows.
         equal: item-response probabilities with equal measurement.
         free: of each group, item-response probabilities where all are free.
         free_sizes: (groups, classes) class sizes where all is free.
@@ -215,8 +215,10 @@ class GroupedRows:
             )
         known = np.array([not is_missing_value(value) for value in values], dtype=bool)
         kept = known & (rows.weights > 0)
-        words = [str(values[row]) for row in np.flatnonzero(kept)]
-        labels, number = np.unique(np.array(words, dtype=object).astype(str), return_inverse=True)
+        present = [values[row] for row in np.flatnonzero(kept)]
+        labels = _sorted({str(value): value for value in reversed(present)})
+        place = {str(value): g for g, value in enumerate(labels)}
+        number = np.array([place[str(value)] for value in present], dtype=np.intp)
         if len(labels) < 2:
             raise LearningError(
                 f"must have at least two different values among the rows. Got {len(labels)}.",
@@ -224,7 +226,7 @@ class GroupedRows:
                 value=len(labels),
             )
         left_out = int(((rows.weights > 0) & ~known).sum())
-        return cls(tuple(labels.tolist()), number.reshape(-1), rows.at(kept), left_out)
+        return cls(labels, number, rows.at(kept), left_out)
 
     @property
     def weights(self) -> np.ndarray:
@@ -285,6 +287,7 @@ def compare_groups(
         )
     joint = _JointModels(model, given, fit)
     equal, equal_value = joint.fitted(joint.start(model), (), starts - 1)
+    equal = equal.ordered(nearest_order(joint.without_group(equal, model), model))  # another start may have won
     shared = joint.without_group(equal, model)
     every = tuple(range(len(names)))
     free, free_value = joint.fitted(joint.start(shared, equal.tables[0], equal.prior, every), every, starts - 1)
@@ -408,6 +411,14 @@ class _JointModels:
         parameters = tables + (classes - 1) * (count if free_sizes else 1)
         weight = float(self.given.weights.sum())
         return GroupModel(name, value, parameters, *all_criteria(value, parameters, weight).values())
+
+
+def _sorted(value_of: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Different values in their order, given by the text of each; in that of their texts if they have none."""
+    try:
+        return tuple(sorted(value_of.values()))
+    except TypeError:
+        return tuple(value_of[text] for text in sorted(value_of))
 
 
 def _sizes_by_group(prior: np.ndarray, of_group: np.ndarray) -> np.ndarray:

@@ -269,7 +269,7 @@ def continuous_numbers(values: Any, name: str, missing: tuple[Label, ...] | None
     try:
         return numeric(values, name, missing or (), missing is None, "numbers")
     except SchemaError as error:
-        if any(map(is_number, checked_dictionary(values, name).values)):
+        if not isinstance(error.value, str) or any(map(is_number, checked_dictionary(values, name).values)):
             raise
         told = f"it holds words, such as {error.value!r}, and no numbers."
         raise error.changed(message=told, remedies=Remedy("leave out {}", continuous=name)) from None

@@ -32,9 +32,12 @@ def with_columns_replaced(data: Data, plain: Mapping[str, Any], filled: Mapping[
     import narwhals.stable.v1 as nw
 
     frame = narwhals_frame(data)
-    new = {name: _column_like(frame[name].to_native(), values) for name, values in filled.items()}
     if frame.implementation.is_pandas():
-        return frame.to_native().assign(**new)
+        out = frame.to_native().copy()
+        for name in filled:  # names need not be text
+            out[name] = _column_like(out[name], filled[name])
+        return out
+    new = {name: _column_like(frame[name].to_native(), values) for name, values in filled.items()}
     series = [nw.from_native(column, series_only=True).alias(name) for name, column in new.items()]
     native = frame.with_columns(*series).to_native()
     if is_batch(data):

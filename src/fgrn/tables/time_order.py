@@ -22,6 +22,11 @@ from .missing import is_missing_value
 MOST_INSERTED = 10
 """Missing steps for each row, at most, that are inserted where the step is found out."""
 
+REGULAR = 0.5
+"""The share of rows that come one step after the row before, at least, in times that have a regular step."""
+
+ACCEPTED = Remedy("accept this", "HiddenMarkovModel(step=None)", step=None)
+
 
 def check_two_columns(sequence: Any, time: Any) -> None:
     """Refuse one name for the columns of sequences and of times."""
@@ -154,7 +159,8 @@ def _runs_of_sequences(sequence: Any, count: int) -> tuple[np.ndarray, list[int]
 def _moments(time: Any, count: int) -> tuple[np.ndarray, bool]:
     """The time of each row as something that is sorted, and whether it is a number, dates in nanoseconds.
 
-    Words are read as numbers if all of them are numbers, else as dates if all of them are ISO dates.
+    Words are read as numbers if all of them are numbers, else as dates if all of them are ISO dates; other words are
+    sorted as texts, with a warning.
     """
     values = frames.as_list(frames.as_column(time, "time"))
     if len(values) != count:
@@ -170,6 +176,8 @@ def _moments(time: Any, count: int) -> tuple[np.ndarray, bool]:
             raise EvidenceError("Times are numbers, dates, or words that sort in their order.") from None
     if array.dtype.kind == "U":
         array = _read_words(array)
+        if array.dtype.kind == "U":
+            _warn_of_words(array)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         row = int(np.flatnonzero(~np.isfinite(array))[0])
         raise EvidenceError("the time of this row is infinite.", row=row, value=values[row])
@@ -207,6 +215,19 @@ def _read_words(words: np.ndarray) -> np.ndarray:
     return words
 
 
+def _warn_of_words(words: np.ndarray) -> None:
+    """Warn that times are texts; show two that are sorted otherwise than they came, if there are any."""
+    turned = np.flatnonzero(words[1:] < words[:-1])
+    first = str(words[int(turned[0]) + 1 if len(turned) else 0])
+    example = f"{first!r} before {str(words[turned[0]])!r}" if len(turned) else f"such as {first!r}"
+    warn(
+        f"The times are neither numbers nor ISO dates, and are sorted as texts, letter by letter: {example}.",
+        FgrnWarning,
+        value=first,
+        remedies="give numbers, dates, or texts such as 2024-12-31 or 2024-12-31T09:00",
+    )
+
+
 def _with_missing_steps(
     order: np.ndarray, begins: np.ndarray, moments: np.ndarray, step: Any
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -236,7 +257,10 @@ def _with_missing_steps(
                 value=step,
                 remedies=("give a longer one", Remedy("let rows follow each other", step=None)),
             )
-        _warn_of_irregular_times()
+        if (apart[apart > 0] == length).mean() < REGULAR:
+            _warn_of_irregular_times()
+        else:
+            _warn_of_long_gap(int(order[apart.argmax()]), float(apart.max() / length))
         return order, begins
     gaps = more.astype(np.intp)
     places = np.arange(len(order)) + np.cumsum(gaps)
@@ -251,5 +275,15 @@ def _warn_of_irregular_times() -> None:
     warn(
         "The times have no regular step, so that rows follow each other whatever the time between them.",
         FgrnWarning,
-        remedies=(Remedy("accept this", step=None), Remedy("say how long a step is", step=...)),
+        remedies=(ACCEPTED, Remedy("say how long a step is", "HiddenMarkovModel(step=...)", step=...)),
+    )
+
+
+def _warn_of_long_gap(row: int, steps: float) -> None:
+    warn(
+        f"a gap of {steps:,.0f} steps before this row is too long to insert the missing steps, so that rows follow "
+        "each other whatever the time between them.",
+        FgrnWarning,
+        row=row,
+        remedies=("correct the time", "begin another sequence after the gap", ACCEPTED),
     )
