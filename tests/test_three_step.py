@@ -245,6 +245,61 @@ def test_a_share_of_which_nothing_is_seen_counts_rows_by_how_certain_their_class
     assert 3.84 / (rows + 3.84) < found.high[0] < 0.25
 
 
+WAYS: list[dict[str, Any]] = [{}, {"correction": "ml"}, {"steps": 2}, {"steps": 1, "n_init": 1}]
+
+
+@pytest.fixture(scope="module")
+def surveyed() -> tuple[fgrn.LatentClassModel, dict[str, list[Any]], np.ndarray, np.ndarray, np.ndarray]:
+    """Classes of rows with sampling weights, a number, and a word that is always "a" in one class."""
+    table, z, outcome = study(150, 5)
+    table["q5"] = np.where(np.asarray(table["q0"]) == "yes", "yes", table["q1"]).tolist()
+    weights = 1.0 + np.arange(150) % 3
+    model = fgrn.LatentClassModel(2, random_state=0, n_init=1, smoothing=0, tol=1e-10).fit(table, sample_weight=weights)
+    word = np.where(model.predict(table) == 0, "a", np.where(z > 0, "a", "b"))
+    return model, table, weights, outcome, word
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_the_scale_of_sampling_weights_does_not_matter_to_outcomes(surveyed: Any, how: dict[str, Any]) -> None:
+    model, table, weights, *outcomes = surveyed
+    for outcome in outcomes:
+        frames = [
+            model.distal_outcome(outcome, table, scale * weights, weights="sampling", **how).frames
+            for scale in (1.0, 1e-4, 1e3)
+        ]
+        assert outcome is not outcomes[1] or frames[0]["outcome"]["low"].max() < 0.99  # though all are "a" in a class
+        for other in frames[1:]:
+            for name in ("outcome", "test"):
+                ours, theirs = (some[name].select_dtypes("number") for some in (frames[0], other))
+                np.testing.assert_allclose(theirs, ours, rtol=1e-8, atol=1e-8)
+
+
+def test_the_scale_of_sampling_weights_does_not_matter_to_errors_and_regressions(surveyed: Any) -> None:
+    model, table, weights, outcome, _ = surveyed
+    errors = [
+        model.standard_errors(table, scale * weights, weights="sampling").to_frame().select_dtypes(["number", "bool"])
+        for scale in (1.0, 1e-4, 1e3)
+    ]
+    assert not errors[0]["boundary"].all()
+    for other in errors[1:]:
+        np.testing.assert_allclose(other.astype(float), errors[0].astype(float), rtol=1e-8, atol=1e-8)
+    for steps in (1, 2, 3):
+        found = [
+            model.membership_regression(
+                {"z": outcome}, table, scale * weights, steps=steps, n_init=1, weights="sampling"
+            )
+            for scale in (1.0, 1e-4)
+        ]
+        np.testing.assert_allclose(found[1].errors, found[0].errors, rtol=1e-8)
+        assert found[1].log_likelihood == pytest.approx(1e-4 * found[0].log_likelihood)  # of the weights as given
+
+
+def test_bch_says_which_ways_have_errors_of_other_kinds(surveyed: Any) -> None:
+    with pytest.raises(fgrn.LearningError, match='correction="ml" or steps=2') as caught:
+        surveyed[0].distal_outcome(surveyed[4], kind="observed")
+    assert (caught.value.setting, caught.value.value) == ("kind", "observed")
+
+
 def test_an_outcome_that_no_row_of_a_class_has_is_told() -> None:
     table, z, _ = study(80, 5, sharp=0.97)
     model = fgrn.LatentClassModel(2, random_state=0, n_init=1).fit(table)

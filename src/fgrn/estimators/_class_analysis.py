@@ -169,7 +169,7 @@ class ClassAnalysis(KeptRows):
             kind: "observed" information, "robust" (sandwich), or "outer" (squared scores).
             level: of the confidence intervals.
             weights: "frequency" if a row of weight 2 is two equal rows; "sampling" if the weight says how many people
-                the row stands for: the errors are then robust.
+                the row stands for: the errors are then robust, and the scale of the weights does not matter.
             clusters: the cluster of each row of X, if rows were drawn in clusters: the errors are robust.
             strata: the stratum of each row of X.
         """
@@ -181,6 +181,7 @@ class ClassAnalysis(KeptRows):
             )
         model, rows = self._analysed(X, sample_weight, merge=not grouped)
         how = ErrorKind.of(len(rows.codes), kind, weights, clusters, strata)
+        model, rows = how.in_rows(model, rows)
         return (standard_errors if model.numbers is None else profile_errors)(model, rows, how, level)
 
     def profile_intervals(

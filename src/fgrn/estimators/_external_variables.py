@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,7 @@ from ..statistics.first_step import Uncertainty
 from ..statistics.latent_classes import LatentClasses, Patterns
 from ..statistics.membership import MembershipRegression, three_step_regression, two_step_regression
 from ..statistics.one_step import RowSizes, one_step_regression
-from ..statistics.standard_errors import ErrorKind
+from ..statistics.standard_errors import KINDS, ErrorKind
 from ..statistics.three_step import AssignedRows
 from ._class_analysis import ClassAnalysis
 from ._outcomes import fit_outcome
@@ -70,8 +71,10 @@ class ExternalVariables(ClassAnalysis):
         settings.choice("steps", steps, (1, 2, 3), LearningError)
         if self.n_hidden_ == 1:
             raise LearningError("The model has one class, so that membership has nothing to be regressed on.")
-        model, rows = self._analysed(X, sample_weight, merge=False)
-        how = ErrorKind.of(len(rows.codes), kind, weights, clusters, strata)
+        model, given = self._analysed(X, sample_weight, merge=False)
+        how = ErrorKind.of(len(given.codes), kind, weights, clusters, strata)
+        model, rows = how.in_rows(model, given)
+        scale = given.weight / rows.weight
         if steps == 1:
             starts = self.n_init if n_init is None else n_init
             settings.whole("n_init", starts, 1, LearningError)
@@ -83,10 +86,13 @@ class ExternalVariables(ClassAnalysis):
                 with options["watch"]:
                     return fit_with_sizes(options, sizes, some, starts, self._hidden_of(model))
 
-            return one_step_regression(model, rows, covariates, fit, free, how, level)
+            joint = one_step_regression(model, rows, covariates, fit, free, how, level)
+            return replace(joint, log_likelihood=joint.log_likelihood * scale, weight=joint.weight * scale)
         if steps == 2:
-            return two_step_regression(model, rows, covariates, how, level)
-        return three_step_regression(AssignedRows.of(model, rows), covariates, how, level)
+            found = two_step_regression(model, rows, covariates, how, level)
+        else:
+            found = three_step_regression(AssignedRows.of(model, rows), covariates, how, level)
+        return replace(found, log_likelihood=found.log_likelihood * scale)
 
     def distal_outcome(
         self,
@@ -129,17 +135,22 @@ class ExternalVariables(ClassAnalysis):
         settings.choice("steps", steps, (1, 2, 3), LearningError)
         settings.choice("correction", correction, ("bch", "ml"), LearningError)
         by_means = steps == 3 and correction == "bch"
-        if by_means:
-            settings.choice("kind", kind, ("robust",), LearningError)
-        assigned = self._assigned(X, sample_weight) if steps == 3 else None
-        options = self._options() | {"checkpoint": None, "watch": None}
-        if assigned is not None:
-            how = ErrorKind.of(len(assigned.weights), kind, weights, clusters, strata)
-            if by_means:
-                return corrected_means(assigned, outcome, how, level)
-            return assigned_outcome(assigned, outcome, partial(fit_outcome, options), how, level)
+        if by_means and kind in KINDS and kind != "robust":
+            raise LearningError(
+                "must be 'robust' with the correction 'bch', which supposes no distribution of the outcome. "
+                f"Got {kind!r} instead.",
+                setting="kind",
+                value=kind,
+                remedies='choose correction="ml" or steps=2, which have other kinds',
+            )
         model, rows = self._analysed(X, sample_weight, merge=False)
         how = ErrorKind.of(len(rows.codes), kind, weights, clusters, strata)
+        model, rows = how.in_rows(model, rows)
+        options = self._options() | {"checkpoint": None, "watch": None}
+        if by_means:
+            return corrected_means(AssignedRows.of(model, rows), outcome, how, level)
+        if steps == 3:
+            return assigned_outcome(AssignedRows.of(model, rows), outcome, partial(fit_outcome, options), how, level)
         if steps == 2:
             first = Uncertainty.of(model, rows)
             return later_outcome(model, rows, first, outcome, partial(fit_outcome, options), how, level)
@@ -152,7 +163,3 @@ class ExternalVariables(ClassAnalysis):
             return self._fit_from(start, table, smoothing, starts - 1)
 
         return joint_outcome(model, rows, outcome, fit, how, level)
-
-    def _assigned(self, X: Any, sample_weight: Any) -> AssignedRows:
-        """The likeliest class of each row, with how often it is the wrong one."""
-        return AssignedRows.of(*self._analysed(X, sample_weight, merge=False))

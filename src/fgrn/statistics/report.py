@@ -53,8 +53,8 @@ class Convergence:
         if self.found_best < 2:
             return []
         return [
-            f"the best is the largest likelihood of {self.starts} random starts: that {self.found_best} agree makes a "
-            "larger one unlikely, but does not exclude it"
+            f"the best is the largest likelihood of {self.starts} random starts, which {self.found_best} found; "
+            "a larger one may exist, which more starts would tell"
         ]
 
 

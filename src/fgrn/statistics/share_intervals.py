@@ -33,6 +33,9 @@ from .outcome_values import OutcomeValues
 NEAREST = 1e-12
 """Probabilities of rows are this far from 0 and 1 at least."""
 
+ROUNDED_VARIANCE = 1e-10
+"""A variance that is 0 but for rounding, as a part of that of a share of one half: it has no factor deff."""
+
 
 class Shares(Protocol):
     """The shares of levels in classes, and how uncertain they are."""
@@ -212,8 +215,8 @@ def share_intervals(
     for k, q in np.ndindex(estimates.shape):
         share, deff = float(estimates[k, q]), float(factors[k, q])
         if np.isnan(deff):
-            variance = shares.variance(k, first + q, share)
-            deff = float(errors[k, q]) ** 2 / variance if variance > 0 else 1.0
+            variance, most = (shares.variance(k, first + q, p) for p in (share, 0.5))
+            deff = float(errors[k, q]) ** 2 / variance if variance > ROUNDED_VARIANCE * most else 1.0
         else:
             share = shares.free(k, first + q)
         low[k, q], high[k, q] = share_limits(shares, k, first + q, share, deff, normal)

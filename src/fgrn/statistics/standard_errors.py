@@ -237,6 +237,18 @@ class ErrorKind:
         found: np.ndarray = scores.T @ (scores * (squares if self.sampling else weights)[:, None])
         return found
 
+    def in_rows(self, model: LatentClasses, rows: Patterns) -> tuple[LatentClasses, Patterns]:
+        """The same estimates and rows, with sampling weights scaled to the effective number of rows (Kish 1965).
+
+        What is counted in rows, such as what is on the boundary, then does not depend on the scale of sampling weights.
+        Smoothing is scaled with them, so that the estimates stay the maximum.
+        """
+        if not self.sampling:
+            return model, rows
+        unit = rows.weight / float(rows.squares.sum())
+        scaled = replace(rows, weights=rows.weights * unit, squares=rows.squares * unit**2)
+        return replace(model, smoothing=model.smoothing * unit), scaled
+
     def counted(self, weights: np.ndarray) -> np.ndarray:
         """Weights as numbers of rows: sampling weights are scaled to the effective number of rows (Kish 1965)."""
         if not self.sampling and self.design is None:
