@@ -873,3 +873,12 @@ def test_smoothing_is_one_count_for_each_row_of_a_table() -> None:
     counts = np.array([3, 3, 2, 2]) + 1 / 4
     assert model.network_.table("a")[0] == pytest.approx(counts / counts.sum())
     assert model.network_.table("b")[0] == pytest.approx(np.array([10.5, 0.5]) / 11)
+
+
+def test_the_work_of_making_wide_networks_is_counted() -> None:
+    """Trees over very many columns take long to make, and to ask: a choice that has little time leaves them out."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.choice(["n", "y"], (30, 900)), columns=[f"q{number}" for number in range(900)])
+    model = LatentClassifier(random_state=0, max_hidden=2).fit(frame, rng.choice(["a", "b"], 30))
+    assert {one.structure for one in model.selection_.candidates} == {"per_class"}
+    assert "tan" in model.selection_.unfinished
