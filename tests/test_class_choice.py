@@ -873,3 +873,12 @@ def test_smoothing_is_one_count_for_each_row_of_a_table() -> None:
     counts = np.array([3, 3, 2, 2]) + 1 / 4
     assert model.network_.table("a")[0] == pytest.approx(counts / counts.sum())
     assert model.network_.table("b")[0] == pytest.approx(np.array([10.5, 0.5]) / 11)
+
+
+def test_the_work_of_making_networks_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trees over very many columns take long to make and to ask: where that is beyond the budget they are left out."""
+    frame, kinds = exclusive(60)
+    monkeypatch.setattr("fgrn.graph.class_family.FEW_COLUMNS", 0)
+    monkeypatch.setattr("fgrn.graph.class_family.TREE_COLUMN", (1e9, 1e9))
+    found = LatentClassifier(random_state=0, max_hidden=1).fit(frame, kinds).selection_
+    assert {one.structure for one in found.candidates} == {"per_class"} and found.unfinished == ("tan",)

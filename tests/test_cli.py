@@ -870,3 +870,22 @@ def test_a_strict_model_reports_on_rows_kept_back(tmp_path: Path, capsys: Any) -
     fit = ["fit", path, "--target", "c", "--hidden", "2", "--test", "0.5", "--unseen", "error", "-o", model]
     assert "kept back" in said(capsys, *fit)
     assert fgrn.load(model).unseen == "error"
+
+
+def test_what_a_picture_a_page_or_a_report_cannot_show_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    table = {"sound": rng.choice(["hum", "rattle"], 40).tolist(), "heat": rng.normal(size=40).tolist()}
+    chain, types, few = (str(tmp_path / name) for name in ("chain.fgrn", "types.fgrn", "few.csv"))
+    fgrn.HiddenMarkovModel(2, continuous=["heat"], random_state=0, n_init=1, n_epochs=3).fit(table).save(chain)
+    assert main(["draw", chain, "-o", str(tmp_path / "chain.svg")]) == 0
+    assert "leaves out heat: continuous" in capsys.readouterr().err
+    assert main(["explore", chain, "-o", str(tmp_path / "chain.html")]) == 1
+    message = capsys.readouterr().err
+    assert "sequences of rows" in message and "`fgrn draw`" in message and "fgrn.hmm" not in message
+    items = {name: rng.choice(["n", "y"], 40).tolist() for name in "abc"}
+    fgrn.LatentClassModel(1, random_state=0).fit(items).save(types)
+    table_file.write({"a": items["a"]}, few)
+    assert main(["report", types, few, "--residuals"]) == 1
+    assert "needs all items of the model; b, c not in" in capsys.readouterr().err

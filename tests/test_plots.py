@@ -898,3 +898,10 @@ def test_a_huge_network_is_still_an_image() -> None:
 def test_colours_say_for_and_against() -> None:
     figure = plots.explanation(explained([2.0, -1.0]))
     assert to_hex(named(figure, "step 2").get_facecolor()).upper() == AGAINST
+
+
+def test_numbers_of_bins_are_not_cut() -> None:
+    """ "1980…830" reads as another number."""
+    assert cut_to_width("1980 to 2830", 5.0, 8) == "1980 to 2830"
+    assert cut_to_width("1980 to 2830", width_of("1980–2830", 8), 8) == "1980–2830"
+    assert cut_to_width("1980 to 2830", width_of("1980–28", 8), 8) == "1980–…"

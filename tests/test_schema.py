@@ -182,6 +182,8 @@ def test_rare_levels_are_one_level_where_there_are_many() -> None:
     assert Schema.from_dict(schema.as_dict()) == schema
     with pytest.raises(SchemaError, match="looks like an identifier"):
         Schema.infer({"word": [f"w{number}" for number in range(60)]}, max_levels=10)
+    with pytest.raises(SchemaError, match=r"60 distinct values in 60 rows are dates\. Make .* such as the year"):
+        Schema.infer({"day": [f"2026-{1 + day // 28:02}-{1 + day % 28:02}" for day in range(60)]}, max_levels=10)
 
 
 def test_the_level_of_other_values_is_called_as_none_that_is_there() -> None:

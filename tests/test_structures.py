@@ -339,3 +339,10 @@ def test_a_mixture_for_no_class_is_refused() -> None:
         fgrn.class_mixture({"a": 2, "y": 2}, "y", [1, 2, 3])
     with pytest.raises(fgrn.WiringError, match="hidden"):
         fgrn.class_mixture({"a": 2, "y": 2}, "y", 0)
+
+
+def test_groups_of_one_layer_need_a_list_for_the_layer() -> None:
+    observed = dict.fromkeys("abcd", 2)
+    with pytest.raises(fgrn.WiringError, match=r"here 1: .* Got 2 entries instead.*groups=\[\[\['a', 'b'\]"):
+        fgrn.stack(observed, hidden=[2, 2], groups=[["a", "b"], ["c", "d"]])
+    assert fgrn.stack(observed, hidden=[2, 2], groups=[[["a", "b"], ["c", "d"]]]).variable("S1.2").cardinality == 2

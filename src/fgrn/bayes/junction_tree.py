@@ -111,6 +111,8 @@ def junction_tree(sizes: Mapping[str, int], scopes: Iterable[Sequence[str]], qui
     few = len(names) <= MANY_VARIABLES
     enough = max(SMALL_TOTAL, QUICK_TOTAL * len(names)) if quick else SMALL_TOTAL
     best = _eliminated(graph, RULES[0])
+    if graph.is_eliminated_by(best):
+        return _spread(_joined_cliques(names, sizes, best))
     if few and not (quick and graph.total(best) <= enough):
         best = min(best, *(_eliminated(graph, rule) for rule in RULES[1:]), key=graph.total)
     again, much = Random(0), MANY_TIMES * enough if quick else enough
@@ -146,6 +148,10 @@ class _Graph:
     def total(self, steps: Steps) -> int:
         """The joint states of all cliques of an elimination."""
         return sum(self.counts[one] * prod(self.counts[k] for k in others) for one, others in steps)
+
+    def is_eliminated_by(self, steps: Steps) -> bool:
+        """Whether an elimination adds no edge: its largest cliques are those of the graph, and no order has fewer."""
+        return 2 * sum(len(others) for _, others in steps) == sum(mine.bit_count() for mine in self.neighbours)
 
     def weight(self, members: int) -> int:
         """The sum of the states of some variables."""

@@ -170,8 +170,8 @@ def column_states(columns: Mapping[str, Any], given: Any) -> dict[str, Any]:
                 f"{len(labels):,} different values are too many for a table with a line for each.",
                 column=name,
                 remedies=(
-                    "put numbers in bins (schema = fgrn.Schema.infer(table), then data=schema.codes(table) and "
-                    "states=schema.states)",
+                    "put numbers in bins (schema = fgrn.Schema.infer(table), then schema.codes(table) in place of "
+                    "the table, and states=schema.states)",
                     "leave names and identifiers out",
                     Remedy("if all of them are meant, say so", states=...),
                 ),

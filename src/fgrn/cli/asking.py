@@ -9,14 +9,14 @@ from typing import Any
 import click
 import numpy as np
 
-from ..core.exceptions import FgrnError, FgrnWarning, ImpossibleEvidence
+from ..core.exceptions import FgrnError, FgrnWarning, ImpossibleEvidence, shortened
 from ..core.labels import plain_number
 from ..tables import table_file
 from ..tables.missing import MISSING, is_missing_value
 from ..tables.writer import table_writer
 from . import common, model_rows
 from .new_columns import NewColumns
-from .wording import say
+from .wording import say, tell
 
 output_option = click.option("-o", "--output", default="-", show_default=True, metavar="FILE",
                              help="CSV, TSV or Parquet by its name; - is standard output, as CSV.")  # fmt: skip
@@ -427,6 +427,9 @@ def _draw_network(model: str, output: str, given: tuple[str, ...], as_json: bool
         evidence |= _evidence_of(found, *_parted(text))
     always = [found._class_name()] if not isinstance(found, Network) and hasattr(found, "classes_") else []
     plots.save(plots.network(net, evidence or None, always=always), output)
+    absent = [name for name in getattr(found, "schema_", ()) if name not in net.observed]
+    if absent:
+        tell(f"The picture leaves out {shortened(absent)}: continuous, and only variables with states are drawn.")
     if as_json:
         names = [block.variable.name for block in net.blocks if isinstance(block, Source)]
         seen = net.propagate(evidence or None, keep=[*names, *net.observed])

@@ -92,6 +92,7 @@ def _serve(model: Any, title: str, source: str, data: str | None, as_json: bool)
 def _load_model(path: str, format: str | None, rescale: bool) -> Any:
     from .. import load
     from ..bayes.dynamic import DynamicBayesianNetwork
+    from ..graph.chain import Chain
 
     if not path.endswith(".fgrn") or networks.is_network(path):
         return networks.model_of(path, format, rescale)
@@ -99,5 +100,10 @@ def _load_model(path: str, format: str | None, rescale: bool) -> Any:
     if isinstance(model, DynamicBayesianNetwork):
         raise FgrnError(
             f"A page shows no dynamic network, which {path!r} holds.", remedies=str(common.use_of(path, model))
+        )
+    if isinstance(getattr(model, "network_", model), Chain):
+        raise FgrnError(
+            f"A page shows one row, and {path!r} holds a model of sequences of rows.",
+            remedies=common.use_of(path, model) or "draw it with `fgrn draw`, or see its states with `fgrn prototypes`",
         )
     return model

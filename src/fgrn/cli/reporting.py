@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..core import printing
-from ..core.exceptions import FgrnError, counted, visible
+from ..core.exceptions import FgrnError, SchemaError, counted, shortened, visible
 from ..core.whole_file import reason_of, write_whole
 from . import common, model_rows
 from .wording import say, tell
@@ -53,6 +53,9 @@ def report(
     table, weight = None, None
     if data is not None:
         table, weight = common.weighted(common.read_for(estimator, data, **options), weights)
+        gone = [name for name in estimator.schema_ if name not in table.column_names]
+        if gone:
+            raise SchemaError(f"A report needs all items of the model; {shortened(gone)} not in {data!r}.")
         table = model_rows.matching(estimator, table)
     elif residuals or profile:
         option = "--residuals" if residuals else "--profile"

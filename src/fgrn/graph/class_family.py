@@ -28,6 +28,12 @@ unit is a cell that a row visits, about 0.4 ns."""
 CELL, TREE_CELL = 60.0, 150.0
 """What each cell of a table costs in an E-step and in what refining does with it, however few rows there are."""
 
+FEW_COLUMNS = 100
+"""With so many columns what follows is not counted: it is little beside learning."""
+
+STAR_COLUMN, TREE_COLUMN, TREE_PAIR = (7e4, 1e5), (1.2e6, 2.5e5), 600.0
+"""What making a network costs for each column, and asking it once; and finding a tree, for each two columns."""
+
 SUMMED_OUT = 100.0
 """How many times as much as a known value a missing one costs in a tree, which is summed out: see `conditioned`."""
 
@@ -86,6 +92,12 @@ class ClassFamily:
             calls = TREE_CALL + (SUM_CALL if missing else 0.0)
             work = calls + rows.rows * visited + TREE_CELL * plan.layout.size
         return states, model.free_parameters, work
+
+    def overhead(self, columns: int) -> tuple[float, float]:
+        """See `Family`."""
+        is_tree, many = self.structure in ("tan", "tree"), max(columns - FEW_COLUMNS, 0)
+        made, asked = TREE_COLUMN if is_tree else STAR_COLUMN
+        return many * (made + TREE_PAIR * columns * is_tree), many * asked
 
     def conditional(self, model: Network, rows: Evidence) -> Conditional:
         """See `Family`. Rows whose class is unknown are left out."""

@@ -209,7 +209,11 @@ def stack(
         raise WiringError(f"'groups' is a number, or a list with one entry for each layer. Got {groups!r} instead.")
     per_layer = [groups] * (len(hidden) - 1) if isinstance(groups, int) else list(groups)
     if len(per_layer) != len(hidden) - 1:
-        raise WiringError(f"'groups' is for each of the {len(hidden) - 1} layers below the top. Got {len(per_layer)}.")
+        raise WiringError(
+            f"'groups' has one entry for each layer below the top, here {len(hidden) - 1}: a number, or the list of "
+            f"its groups. Got {len(per_layer)} entries instead. Two groups of one layer are "
+            "groups=[[['a', 'b'], ['c', 'd']]]."
+        )
     blocks: list[Block] = []
     for layer, (states, grouping) in enumerate(zip(hidden[:-1], per_layer, strict=True), start=1):
         above = []

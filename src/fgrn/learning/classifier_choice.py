@@ -86,6 +86,9 @@ class Family(Protocol):
     def size_of(self, model: Any, rows: Evidence) -> tuple[int, int, float]:
         """The states of the hidden variable, the free parameters, and the work of an E-step over these rows."""
 
+    def overhead(self, columns: int) -> tuple[float, float]:
+        """The work of making a model of so many columns, and of asking one, however few rows there are."""
+
     def conditional(self, model: Any, rows: Evidence) -> Conditional:
         """The conditional likelihood of the class in some rows."""
 
@@ -289,11 +292,15 @@ class ClassSearch:
         It is where no class has rows enough for more states, or a tree has no edges.
         """
         parts = list(self.rows.parts())
+        made, asked = family.overhead(len(parts[0][0].columns))
+        if patient and self.tried and not self.budget.allows(len(parts) * (made + asked)):
+            self.unfinished.add(family.structure)
+            return False
         first = _Trial(self, family, size, parts[0])
         cost = len(parts) * first.work
         if any((one.n_hidden, one.n_parameters) == (first.states, first.parameters) for one in self.tried):
             return False
-        if patient and self.tried and not self.budget.allows(USUAL_EPOCHS * cost):
+        if patient and self.tried and not self.budget.allows(USUAL_EPOCHS * cost + len(parts) * (made + asked)):
             self.unfinished.add(family.structure)
             return False
         trials = [first, *(_Trial(self, family, size, part) for part in parts[1:])]
@@ -334,7 +341,7 @@ class ClassSearch:
         """
         begun, paid = None, 0
         for strength in strengths:
-            if self.budget.is_over or not self.budget.allows(ITERATIONS * cost):
+            if self.budget.is_over or not self.budget.allows(ITERATIONS * cost + len(trials) * trials[0].asking):
                 self.unfinished.add(trials[0].family.structure)
                 break
             found = self._judge(trials, Refinement(trials[0].family.structure, trials[0].size, towards, strength))
@@ -412,6 +419,8 @@ class _Trial:
         self.family, self.size, self._search = family, size, search
         self._rows, self._asked = part
         self.model = family.untaught(size, self._rows)
+        made, self.asking = family.overhead(len(self._rows.columns))
+        search.budget.spent += made
         self.states, self.parameters, self.work = family.size_of(self.model, self._rows)
         self._z: dict[str, np.ndarray] = {}
 
@@ -443,6 +452,7 @@ class _Trial:
         target, copies = self._search.rows.target, self._search.rows.copies
         classes = self._asked.codes[:, self._asked.columns.index(target)]
         chances = self.family.chances(model, self._asked.without(target))
+        self._search.budget.spent += self.asking
         self.classes = chances.shape[1]
         return Predictions.of(chances, classes, copies * self._asked.row_weights)
 

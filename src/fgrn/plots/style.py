@@ -84,12 +84,19 @@ def width_of(text: str, size: float, weight: str = "normal") -> float:
     return float(width) / 72
 
 
+BIN = re.compile(r"(-?\d\S*) to (-?\d\S*)")
+"""The label of a bin of numbers: from one edge to the next."""
+
+
 def cut_to_width(value: object, width: float, size: float, weight: str = "normal") -> str:
     """Return a name as one line of at most `width` inches, without its middle if it is too long."""
     text = readable(value)
     low, high = 0, len(text)
     if width_of(text, size, weight) <= width:
         return text
+    if found := BIN.fullmatch(text):  # a number without some of its digits would be another one
+        whole = f"{found[1]}–{found[2]}"
+        return whole if width_of(whole, size, weight) <= width else f"{found[1]}–…"
     while low < high:  # binary search of the most letters that fit
         kept = (low + high + 1) // 2
         low, high = (kept, high) if width_of(_without_middle(text, kept), size, weight) <= width else (low, kept - 1)

@@ -373,16 +373,7 @@ def _inferred(
         if len(levels) <= rows / 2 and max_levels > 1:
             return _with_other(name, column, levels, max_levels, weights, used)
         what = "distinct values" if categories is None else "categories"
-        looks = " looks like an identifier" if len(levels) > rows / 2 else " are many levels"
-        raise SchemaError(
-            f"{len(levels):,} {what} in {counted(rows, 'row')}{looks}.",
-            column=name,
-            remedies=(
-                Remedy("leave it out", "", drop=name),
-                "" if len(found) == len(levels) else "leave out the categories that no row has",
-                Remedy("allow so many levels", max_levels=len(levels)),
-            ),
-        )
+        raise table_warnings.too_many_levels(name, levels, rows, what, len(found) != len(levels))
     levels = [_storable_level(level, name) for level in levels]
     if categories is None:
         levels.sort(key=lambda value: (isinstance(value, str), value))
@@ -422,7 +413,7 @@ def _with_other(
         f"level, {other!r}.",
         ManyLevelsWarning,
         column=name,
-        remedies=Remedy("to keep them", max_levels=len(levels)),
+        remedies=Remedy("keep them all", max_levels=len(levels)),
     )
     return Column(name, (*(_storable_level(level, name) for level in kept), other), missing=missing, other=other)
 

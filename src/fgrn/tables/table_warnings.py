@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +13,9 @@ from . import frames
 from .columns import Column, checked_dictionary, row_of
 from .distinct_values import Distinct
 from .missing import is_missing_word
+
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?!\d)")
+"""How an ISO date begins."""
 
 MOST_LISTED = 3
 """The most columns that one warning lists."""
@@ -148,4 +152,32 @@ def _no_text(value: str, **place: Any) -> SchemaError:
         value=value,
         remedies="replace it",
         **place,
+    )
+
+
+def too_many_levels(name: str, levels: Sequence[Any], rows: int, what: str, unused: bool) -> SchemaError:
+    """Return the error for a column of words with more levels than are allowed: dates, an identifier, or many levels.
+
+    Args:
+        name: of the column.
+        levels: its distinct values.
+        rows: of the table.
+        what: the values are called.
+        unused: whether no row has some of them.
+    """
+    many, out = f"{len(levels):,} {what} in {counted(rows, 'row')}", Remedy("leave it out", "", drop=name)
+    if all(isinstance(level, str) and DATE.match(level) for level in levels):
+        return SchemaError(
+            f"{many} are dates.",
+            column=name,
+            remedies=("make a number or a part of them a column, such as the year, the month or the weekday", out),
+        )
+    return SchemaError(
+        f"{many} {'looks like an identifier' if len(levels) > rows / 2 else 'are many levels'}.",
+        column=name,
+        remedies=(
+            out,
+            "leave out the categories that no row has" if unused else "",
+            Remedy("allow so many levels", max_levels=len(levels)),
+        ),
     )
