@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,12 @@ from fgrn.cli.fitting import _selection_lines, fit
 from fgrn.cli.wording import spoken
 from fgrn.core.exceptions import FgrnWarning
 from fgrn.graph.class_family import ClassFamily
-from fgrn.learning.calibration import HOTTEST, Calibration, Predictions
+from fgrn.learning.calibration import HOTTEST, Calibration, CalibrationJudge, Predictions, can_be_mixed
 from fgrn.learning.choice_budget import Budget
-from fgrn.learning.classifier_choice import _Judged, mean_and_error
+from fgrn.learning.classifier_choice import _Judged
 from fgrn.learning.conditional import Conditional, Penalty
 from fgrn.learning.criteria import EQUAL, ClassCandidate, ClassSelection
-from fgrn.learning.cross_validation import PartedRows
+from fgrn.learning.cross_validation import PartedRows, mean_and_error
 from fgrn.learning.optimiser import minimised
 from fgrn.tables.encoded import Evidence
 from fgrn.tables.frames import Coded
@@ -411,16 +412,81 @@ def test_the_matrix_is_that_of_the_least_penalised_log_loss() -> None:
     classes = (rng.random((4_000, 1)) > chances.cumsum(axis=1)).sum(axis=1).clip(max=2)
     told = Predictions.of(np.exp(logs) / np.exp(logs).sum(axis=1, keepdims=True), classes, np.ones(4_000))
     found = told.mixed()
-    assert found is not None
     moved = logs + found.moved(logs.T).T + found.offsets
     after = Predictions.of(np.exp(moved) / np.exp(moved).sum(axis=1, keepdims=True), classes, np.ones(4_000))
     right = -np.log(chances[np.arange(4_000), classes]).mean()
     assert after.losses().mean() == pytest.approx(right, abs=0.002)
     assert told.losses(told.temperature).mean() > right + 0.03
     few = replace(told, weights=np.full(4_000, 1e-4)).mixed()
-    assert few is not None
+    assert few.mixing is not None
     assert np.abs(few.mixing).max() < 0.05
-    assert replace(told, logs=told.logs[:, :2], classes=classes.clip(max=1)).mixed() is None
+
+
+def told_by(told: Predictions, counted: list[Calibration]) -> Callable[[Calibration], Predictions]:
+    """A classifier that tells this of some rows unless it is calibrated; how it was is noted."""
+
+    def predicted(calibration: Calibration) -> Predictions:
+        counted.append(calibration)
+        offsets = 0.0 if calibration.offsets is None else calibration.offsets
+        logs = told.logs / calibration.temperature + calibration.moved(told.logs.T).T + offsets
+        return Predictions.of(np.exp(logs) / np.exp(logs).sum(axis=1, keepdims=True), told.classes, told.weights)
+
+    return predicted
+
+
+def dealt_out(logs: np.ndarray, true: np.ndarray, parts: int) -> list[Callable[[Calibration], Predictions]]:
+    """Classifiers that tell some logarithms of classes drawn by others, each for its part of the rows."""
+    rng = np.random.default_rng(0)
+    chances = np.exp(true) / np.exp(true).sum(axis=1, keepdims=True)
+    classes = (rng.random((len(true), 1)) > chances.cumsum(axis=1)).sum(axis=1).clip(max=true.shape[1] - 1)
+    told = Predictions.of(np.exp(logs) / np.exp(logs).sum(axis=1, keepdims=True), classes, np.ones(len(true)))
+    return [told_by(told.some(slice(part, None, parts)), []) for part in range(parts)]
+
+
+@pytest.mark.parametrize("parts", [1, 5])
+def test_a_matrix_is_used_only_where_rows_gain_that_it_was_not_fitted_to(parts: int) -> None:
+    """What is told rightly of few rows with many classes stays; rows that a matrix was fitted to gain by it always."""
+    rng = np.random.default_rng(1)
+    few = 1.5 * rng.normal(size=(200, 8))
+    right = dealt_out(few, few, parts)
+    before = Predictions.of_all(part(Calibration()) for part in right)
+    assert Predictions.of_all(part(before.mixed()) for part in right).mean_loss < before.mean_loss - 0.05
+    assert CalibrationJudge(right).mixed(Calibration()).changes_nothing
+    logs = rng.normal(size=(1_000, 3)) * [2.0, 1.0, 1.0]
+    wrong = dealt_out(logs, logs @ np.array([[1.6, -0.3, -0.3], [-0.3, 0.7, 0.1], [-0.3, 0.1, 0.7]]), parts)
+    found = CalibrationJudge(wrong).mixed(Calibration(1.1))
+    assert found.temperature == 1.1
+    assert found.mixing is not None
+
+
+def test_calibrating_ends_with_the_budget() -> None:
+    logs = np.random.default_rng(0).normal(size=(300, 3))
+    whole: list[Calibration] = []
+    over: list[Calibration] = []
+    told = dealt_out(5 * logs, logs, 1)[0](Calibration())
+    found = CalibrationJudge([told_by(told, whole)]).tempered(3.0)
+    assert found.temperature == pytest.approx(5, rel=0.2)
+    assert len(whole) > 5
+    judge = CalibrationJudge([told_by(told, over)], lambda: False)
+    assert judge.tempered(3.0).temperature == 3.0
+    assert judge.mixed(Calibration(3.0)).mixing is None
+    assert len(over) == 2
+    assert not can_be_mixed(100, 2)
+    assert not can_be_mixed(100_000, 20)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_temperature_is_searched_on_the_network_where_values_are_missing(
+    missing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In complete rows, with one state a class, it is exactly what was judged: nothing more is asked."""
+    columns, y = repeated_columns()
+    monkeypatch.setattr(CalibrationJudge, "tempered", lambda judge, temperature: Calibration(7.0))
+    monkeypatch.setattr(CalibrationJudge, "mixed", lambda judge, calibration: pytest.fail("there are two classes"))
+    rows: dict[str, Any] = {name: column.tolist() for name, column in columns.items()}
+    rows["c7"][3] = None if missing else 1
+    model = LatentClassifier(1, structure="per_class", refine=3.0, **QUICK).fit(rows, y)
+    assert (model.selection_.temperature == 7.0) == missing
 
 
 @pytest.mark.parametrize("sureness", [0.3, 1.0, 2.5])

@@ -150,8 +150,9 @@ class ClassFamily:
     def _changed_logarithms(self, model: Network, calibration: Calibration) -> np.ndarray:
         """The logarithms of all cells, divided by the temperature, with what mixing adds to those of each class.
 
-        With one state for each class that is exactly the change of what is told of the classes. Several of them are
-        moved alike: by what the table of their class, the mean of theirs, is moved.
+        With one state for each class that is exactly the change of what is told of the classes in a row without missing
+        values; those that are missing are summed out after the change. Several states of a class are moved alike: by
+        what the table of their class, the mean of theirs, is moved.
         """
         layout, values = model._spec.layout, model._parameters.values
         with np.errstate(divide="ignore"):

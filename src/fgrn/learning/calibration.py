@@ -12,16 +12,18 @@ each other. Of three classes or more the logarithms l of what is told of a row, 
 
 (matrix scaling, Guo et al., 2017), with the least log-loss plus MIXING_PENALTY / 2 times the sum of the squares of
 mixing and offsets (in the spirit of Kull et al., 2019): without rows there is the temperature alone. Where the
-logarithms of a class are large, the squares of its row of the matrix count as many times as theirs are in the mean.
+logarithms of a class are large, the squares of its row of the matrix count as many times as theirs are in the mean. The
+matrix is used only where rows that it was not fitted to gain by it clearly, see `CalibrationJudge`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .cross_validation import mean_and_error
 from .optimiser import minimised
 
 FAINTEST = 1e-9
@@ -45,8 +47,18 @@ MIXING_PENALTY = 3.0
 MIXING_ITERATIONS, MIXING_TOLERANCE = 100, 1e-7
 """The most steps of the optimiser for the matrix, and the gain per row at which it has converged."""
 
-MOST_PRODUCTS = 2e7
-"""Rows times squared classes up to which a matrix is found, in a second or two; with more there is the temperature."""
+MOST_PRODUCTS = 5e6
+"""Rows times squared classes up to which a matrix is found and judged, in a second or two; with more there is the
+temperature alone."""
+
+SHARES = 3
+"""The shares that the rows kept back are dealt out to, to judge a matrix, if they are those of one part alone."""
+
+CLEARLY_BETTER = 1.0
+"""The standard errors by which the log-loss of rows must fall for a matrix that was fitted to others."""
+
+TEMPERATURE_STEP, MOST_TEMPERATURE_STEPS = 1.1, 6
+"""The factor by which the temperature of a network is raised or lowered while that helps, and how often."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +68,11 @@ class Calibration:
     temperature   by which they are divided
     mixing        (classes, classes): from class, to class; None for no change but the temperature
     offsets       what is added to each class
-    penalty       of mixing and offsets, per row: what they must gain in log-loss
     """
 
     temperature: float = 1.0
     mixing: np.ndarray | None = None
     offsets: np.ndarray | None = None
-    penalty: float = 0.0
 
     @property
     def changes_nothing(self) -> bool:
@@ -139,14 +149,18 @@ class Predictions:
         others[np.arange(len(others)), self.classes] = -np.inf
         return 1 / (1 + float(self.weights.sum())), others
 
-    def mixed(self) -> Calibration | None:
-        """Return the matrix and offsets of the least penalised log-loss; None for two classes, or too much work.
+    def some(self, rows: slice) -> Predictions:
+        """The predictions of some of the rows."""
+        return Predictions(self.logs[rows], self.classes[rows], self.weights[rows])
 
-        Those of two classes would be a temperature once more.
-        """
+    @property
+    def mean_loss(self) -> float:
+        """The mean log-loss of the rows."""
+        return float(np.average(self.losses(), weights=self.weights))
+
+    def mixed(self) -> Calibration:
+        """Return the matrix and offsets of the least penalised log-loss."""
         rows, classes = self.logs.shape
-        if classes < 3 or rows * classes**2 > MOST_PRODUCTS:
-            return None
         apart = self.logs - self.logs.mean(axis=1, keepdims=True)
         wrong, others = self._one_more_row
         true = np.zeros_like(apart)
@@ -167,8 +181,7 @@ class Predictions:
             return float(cost / total), slope / total
 
         z = minimised(loss, np.zeros(classes**2 + classes), MIXING_ITERATIONS, MIXING_TOLERANCE)
-        penalty = float(0.5 * precision @ z**2 / total)
-        return Calibration(1.0, z[:-classes].reshape(classes, classes), z[-classes:], penalty)
+        return Calibration(1.0, z[:-classes].reshape(classes, classes), z[-classes:])
 
     def _tempered(self, power: float) -> tuple[np.ndarray, np.ndarray]:
         """(rows, classes): logarithms times a power, the largest of a row being 0, and the sums of what they are of."""
@@ -180,3 +193,71 @@ class Predictions:
         """The value of the class of each row."""
         found: np.ndarray = values[np.arange(len(values)), self.classes]
         return found
+
+
+def can_be_mixed(rows: int, classes: int) -> bool:
+    """Whether a matrix may be fitted: that of two classes would be a temperature once more, a large one takes long."""
+    return classes > 2 and rows * classes**2 <= MOST_PRODUCTS
+
+
+@dataclass(frozen=True)
+class CalibrationJudge:
+    """Finds how networks, each learnt from some of the rows, are calibrated best for the rows that were kept back.
+
+    parts    for each network: its predictions for the rows kept back from it, if it is calibrated so
+    allowed  asked whether there is time for more
+    """
+
+    parts: Sequence[Callable[[Calibration], Predictions]]
+    allowed: Callable[[], bool] = lambda: True
+
+    def tempered(self, temperature: float) -> Calibration:
+        """Return the temperature of the least log-loss of the networks, found from a good one on, or from 1.
+
+        The better one is raised or lowered by a factor as long as that helps.
+        """
+        losses: dict[float, float] = {}
+
+        def loss(tried: float) -> float:
+            if tried not in losses:
+                parts = (part(Calibration(tried)) for part in self.parts)
+                losses[tried] = Predictions.of_all(parts).mean_loss
+            return losses[tried]
+
+        start = min(temperature, 1.0, key=loss)
+        found = start
+        for factor in (TEMPERATURE_STEP, 1 / TEMPERATURE_STEP):
+            for step in range(1, MOST_TEMPERATURE_STEPS + 1):
+                if not self.allowed() or loss(start * factor**step) >= loss(found):
+                    break
+                found = start * factor**step
+            if found != start:
+                break
+        return Calibration(found)
+
+    def mixed(self, tempered: Calibration) -> Calibration:
+        """Return a calibration with a matrix beside the temperature if that is clearly better, else as it was.
+
+        A matrix is fitted to all parts but one and judged in that one, in turn. The one that is used is fitted to all.
+        """
+        if not self.allowed():
+            return tempered
+        shares = 1 if len(self.parts) > 1 else SHARES
+        told, places = [], []
+        for part in self.parts:
+            all_rows = part(tempered)
+            for share in range(shares):
+                places.append((part, slice(share, None, shares)))
+                told.append(all_rows.some(places[-1][1]))
+        gains = []
+        for left_out, (part, rows) in enumerate(places):
+            if not self.allowed():
+                return tempered
+            fitted = self._matrix(told[:left_out] + told[left_out + 1 :], tempered)
+            gains.append(told[left_out].losses() - part(fitted).some(rows).losses())
+        weights = np.concatenate([one.weights for one in told])
+        gain, error = mean_and_error(np.concatenate(gains), weights)
+        return self._matrix(told, tempered) if gain > CLEARLY_BETTER * error else tempered
+
+    def _matrix(self, told: Iterable[Predictions], tempered: Calibration) -> Calibration:
+        return replace(Predictions.of_all(told).mixed(), temperature=tempered.temperature)

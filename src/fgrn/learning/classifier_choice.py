@@ -9,19 +9,19 @@ as that pays. Every candidate is judged at its best temperature (see `learning.c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..core.progress import ReadingProgress
 from ..tables.encoded import Evidence
-from .calibration import Calibration, Predictions
+from .calibration import Calibration, CalibrationJudge, Predictions, can_be_mixed
 from .choice_budget import Budget
 from .conditional import Conditional, Penalty
 from .criteria import EQUAL, ClassCandidate, ClassSelection
-from .cross_validation import PartedRows
+from .cross_validation import PartedRows, mean_and_error
 
 STRENGTHS = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 """The strengths of the penalty, the strongest first."""
@@ -45,9 +45,8 @@ USUAL_EPOCHS = 15
 REFINED_ROWS = 200_000
 """Rows that the tables of the chosen model are refined on, at most."""
 
-TEMPERATURE_STEP, MOST_STEPS = 1.1, 6
-"""The factor by which the temperature of a network with hidden states is raised or lowered while that helps, and how
-often."""
+CALIBRATING_SHARE = 0.1
+"""The share of the budget that calibrating may cost beyond that of the search."""
 
 CATCHING_UP = 4
 """A candidate that is clearly worse is tried with further strengths only if so many gains like the last one would make
@@ -235,48 +234,27 @@ class ClassSearch:
     def calibrate(self) -> None:
         """Find the temperature and the matrix by which the network of the best candidate is calibrated for the class.
 
-        Every candidate is judged at its best temperature. Of a network in which classes have several hidden states it
-        is the joint distribution that is raised to a power, which is not quite the same: from there, or from 1 if that
-        is better, the temperature is raised or lowered by a factor as long as that helps. A matrix is used where the
-        networks that it was made for gain more by it than it costs; with several states it is not quite the same, too.
+        Every candidate is judged at its best temperature. Where classes have several hidden states, or values are
+        missing, a network at a temperature is not quite the same: there the temperature is searched for once more.
         """
-        family, best = self.best_family, self.best
+        family, best, begun = self.best_family, self.best, self.budget.used
         self.calibration = Calibration(best.temperature)
         if not family.temper:
             return
-        if best.n_hidden != self._of_best[0][0].classes:
-            self.calibration = Calibration(self._best_temperature())
-        found = self._predicted(self.calibration)
-        mixed = found.mixed()
-        if mixed is None or self.budget.stopped():
-            return
-        mixed = replace(mixed, temperature=self.calibration.temperature)
-        if _mean_loss(self._predicted(mixed)) + mixed.penalty < _mean_loss(found):
-            self.calibration = mixed
 
-    def _predicted(self, calibration: Calibration) -> Predictions:
-        """Predictions of the best candidate, calibrated, for the rows that were kept back."""
-        family = self.best_family
-        return Predictions.of_all(
-            trial.predicted(family.calibrated(model, calibration)) for trial, model in self._of_best
+        def predicted(trial: _Trial, model: Any, calibration: Calibration) -> Predictions:
+            self.budget.spent += trial.work
+            return trial.predicted(family.calibrated(model, calibration))
+
+        parts = [partial(predicted, trial, model) for trial, model in self._of_best]
+        judge = CalibrationJudge(
+            parts, lambda: not self.budget.stopped() and self.budget.used - begun < CALIBRATING_SHARE
         )
-
-    def _best_temperature(self) -> float:
-        """Of the best candidate, if classes have several hidden states."""
-
-        def loss(temperature: float) -> float:
-            return _mean_loss(self._predicted(Calibration(temperature)))
-
-        start = min((self.best.temperature, 1.0), key=loss)
-        found, least = start, loss(start)
-        for factor in (TEMPERATURE_STEP, 1 / TEMPERATURE_STEP):
-            for step in range(1, MOST_STEPS + 1):
-                if self.budget.stopped() or (now := loss(start * factor**step)) >= least:
-                    break
-                found, least = start * factor**step, now
-            if found != start:
-                break
-        return found
+        trials = [trial for trial, _ in self._of_best]
+        if best.n_hidden != trials[0].classes or not self.rows.is_complete:
+            self.calibration = judge.tempered(best.temperature)
+        if can_be_mixed(sum(trial.asked_rows for trial in trials), trials[0].classes):
+            self.calibration = judge.mixed(self.calibration)
 
     def _least(self, family: Family) -> float:
         """The least log-loss of a structure so far; of refined tables, if they may be.
@@ -394,18 +372,6 @@ class ClassSearch:
         return self._losses[min(some, key=lambda place: self.tried[place].log_loss)] if some else None
 
 
-def _mean_loss(found: Predictions) -> float:
-    """The mean log-loss of predictions."""
-    return float(np.average(found.losses(), weights=found.weights))
-
-
-def mean_and_error(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """The weighted mean of the values of rows, and its standard error; a row has the weight 1, or so many copies."""
-    mean = float(np.average(values, weights=weights))
-    others = max(weights.sum() - 1, 1.0)
-    return mean, float(np.sqrt(np.average((values - mean) ** 2, weights=weights) / others))
-
-
 def _deficit(differences: np.ndarray, weights: np.ndarray) -> float:
     """By how much losses are larger in the mean; 0 if that may be by chance."""
     mean, error = mean_and_error(differences, weights)
@@ -422,6 +388,7 @@ class _Trial:
         made, self.asking = family.overhead(len(self._rows.columns))
         search.budget.spent += made
         self.states, self.parameters, self.work = family.size_of(self.model, self._rows)
+        self.asked_rows = self._asked.rows
         self._z: dict[str, np.ndarray] = {}
 
     @cached_property

@@ -70,6 +70,11 @@ class PartedRows:
         found: np.ndarray = self.table.codes[:, self.table.columns.index(self.target)]
         return found
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the rows of known class have no missing or uncertain value."""
+        return bool((self.table.codes[self.classes >= 0] >= 0).all())
+
     def parts(self) -> Iterator[tuple[Evidence, Evidence]]:
         """For each part the rows to learn from, and those kept back."""
         for shares in self.kept_back:
@@ -90,6 +95,13 @@ class PartedRows:
         """Whether there are several classes, and enough rows to hold some out."""
         known = self.classes[self.classes >= 0]
         return len(np.unique(known)) > 1 and self.count >= LEAST_TO_PART
+
+
+def mean_and_error(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """The weighted mean of the values of rows, and its standard error; a row has the weight 1, or so many copies."""
+    mean = float(np.average(values, weights=weights))
+    others = max(weights.sum() - 1, 1.0)
+    return mean, float(np.sqrt(np.average((values - mean) ** 2, weights=weights) / others))
 
 
 def _multiples(ends: np.ndarray, parts: int, part: int) -> np.ndarray:
