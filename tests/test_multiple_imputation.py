@@ -205,6 +205,7 @@ def test_what_cannot_be_pooled_is_told(estimates: Any, variances: Any, told: str
         fgrn.pool(estimates, variances)
 
 
+@pytest.mark.filterwarnings("ignore:The names of the columns are no text")
 @pytest.mark.parametrize("kind", [fgrn.LatentClassModel, fgrn.LatentImputer])
 def test_a_frame_whose_columns_are_numbers_is_completed(kind: Any) -> None:
     frame = pd.DataFrame({3: ["a", "b", None] * 8, 0: ["u", "v", "u"] * 8}, index=range(5, 29))

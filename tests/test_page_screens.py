@@ -215,7 +215,7 @@ def test_a_page_that_is_served_does_the_same(tab: Opened) -> None:
         assert opened.tab.evaluate(STUDIED)["entropy"] > 0
         opened.tab.locator(".target .fall").first.get_by_text("xray = yes").wait_for()
         opened.tab.get_by_role("button", name="Factor graph").click()
-        opened.wait()
+        opened.tab.wait_for_function("fgrn.store.messages !== null")
         network = model._tree_network()
         assert_messages(network.propagate({"xray": ["yes"], "dysp": [[0.2, 1]]}), *opened.tab.evaluate(MESSAGES))
         opened.press(",", "v")
