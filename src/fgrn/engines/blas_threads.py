@@ -23,7 +23,7 @@ class OneBlasThread:
     def __enter__(self) -> None:
         with self._lock:
             if self._users == 0:
-                libraries = _blas_libraries("scipy.optimize" in sys.modules)
+                libraries = _blas_libraries("scipy.linalg" in sys.modules)
                 self._limit = libraries.limit(limits=1, user_api="blas")
             self._users += 1  # only now: who could not enter does not leave
 
