@@ -23,6 +23,7 @@ import numpy as np
 
 from . import kernels
 from .blas_threads import ONE_BLAS_THREAD
+from .cycles import transposed_tables
 from .device.clique_tree import CliqueTree, clique_tree
 from .kernels.arguments import HiddenTree, HiddenTreeRows, HiddenTreeTables, HiddenTreeTotals, HiddenTreeWork
 from .packs import kernel_array
@@ -131,14 +132,11 @@ class MatrixLoaded:
     def __init__(self, prepared: MatrixPrepared, values: np.ndarray) -> None:
         self.prepared, self.values = prepared, values
         plan, tree = prepared.plan, prepared.tree
-        self.tables = HiddenTreeTables(
-            kernel_array(values), np.empty(len(values)), np.ones(int(tree.sizes[tree.roots[0]]))
-        )
-        links = {link.table for link in tree.links.values()}
-        for number, (rows, columns) in enumerate(plan.layout.table_shapes):
-            table = plan.layout.table(values, number).T
-            place = plan.layout.table(self.tables.transposed, number).reshape(columns, rows)
-            np.maximum(table, LEAST if number in links else 0.0, out=place)
+        transposed = transposed_tables(plan, values)
+        for link in tree.links.values():
+            cells = plan.layout.table(transposed, link.table)
+            np.maximum(cells, LEAST, out=cells)
+        self.tables = HiddenTreeTables(kernel_array(values), transposed, np.ones(int(tree.sizes[tree.roots[0]])))
         for source in range(len(plan.source_edge)):
             np.multiply(self.tables.prior, plan.source_values(values, source), out=self.tables.prior)
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from .basics import inner, kernel
-from .vectors import add_cross_product, copied, increased, matrix_product, scaled, set_all, summed, times
+from .blas import add_cross_product, matrix_product
+from .vectors import copied, increased, scaled, set_all, summed, times
 
 VANISHING = 1e-200
 """A sum below this, of a product of which each factor is divided by its sum, may have lost a state."""
