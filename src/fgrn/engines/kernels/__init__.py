@@ -6,7 +6,8 @@ imports numba. Arrays that are passed together are named tuples, see `arguments`
 `families` and `family_bits`, are no part of the engine.
 
 Kernels release the GIL, but for those that take microseconds (`short_kernel`). None is compiled with `parallel`: the
-engine has threads of its own, and adds counts in the order of the rows. None is compiled with `fastmath`: only the sums in `vectors` may be reordered.
+engine has threads of its own, and adds counts in the order of the rows. None is compiled with `fastmath`: only the sums
+in `vectors` may be reordered.
 
 Offsets and lengths on the tape are unsigned: numba lets a signed index count from the end, and the test for that in
 every access keeps a loop from being vectorised. Workspaces are flat: a row is an offset into them, not a view. `NONE`
