@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import fgrn
 from fgrn import LatentClassifier, NaiveBayesClassifier
-from fgrn.bayes.class_trees import HiddenTreeFamily, class_hidden_tree, class_tree_mixture
+from fgrn.bayes.class_trees import HiddenTreeFamily, class_hidden_tree, class_tree_mixture, tree_of_columns
 from fgrn.cli import main
 from fgrn.cli.choosing import Refining
 from fgrn.cli.fitting import _selection_lines, fit
@@ -88,7 +88,7 @@ def test_the_network_of_a_tree_per_state_is_the_bayesian_network(hidden: int) ->
     data["c"] = Coded(np.where(rng.random(200) < 0.7, data["a"].codes, rng.integers(0, 3, 200)).astype(np.int32))
     observed = {name: list(range(size)) for name, size in {**states, "c": 3}.items()}
     rows = encoded(data)
-    net = class_tree_mixture(observed, "y", hidden, rows)
+    net = class_tree_mixture(observed, "y", hidden, tree_of_columns(observed, "y", rows))
     net.learn(rows, epochs=5, smoothing=0.5, engine="reference")
     arcs = fgrn.tan(data, "y", states=observed).arcs
     assert {(one, other) for one, other in arcs if one != "y"} == {("a", "c")} | {("a", "b")} & set(arcs)
@@ -383,7 +383,7 @@ def test_a_matrix_changes_what_is_told_of_the_class(structure: str) -> None:
     observed = {name: list(range(count)) for name, count in states.items()}
     build = {
         "per_class": lambda: fgrn.class_mixture(states, "y", 1),
-        "tan": lambda: class_tree_mixture(observed, "y", 1, encoded(data)),
+        "tan": lambda: class_tree_mixture(observed, "y", 1, tree_of_columns(observed, "y", encoded(data))),
         "tree": lambda: class_hidden_tree(observed, "y", 1, encoded(data)),
     }
     net = build[structure]()
@@ -653,7 +653,7 @@ def test_every_row_is_kept_back_once() -> None:
     rows = PartedRows.of(encoded(data), "y", 0)
     assert rows.kept_back.sum(axis=0) == pytest.approx(np.ones(rows.table.rows))
     assert rows.table.weight == 200
-    for learnt_from, asked in rows.parts():
+    for learnt_from, asked in rows.parts:
         assert learnt_from.weight + asked.weight == pytest.approx(200)
         assert asked.weight == pytest.approx(40, abs=3)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ from ..bayes.class_trees import (
     class_hidden_tree,
     class_tree_mixture,
     smoothing_of_class_tree,
+    tree_of_columns,
 )
 from ..core.exceptions import FgrnWarning, LearningError, Remedy, warn
 from ..core.progress import ReadingProgress
@@ -249,6 +251,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
     def _family(self, structure: str, rows: PartedRows, seed: int) -> ClassFamily:
         """The networks of a structure."""
         target, hidden, observed = self._class_name(), self._hidden_name(), self._observed()
+        tree = cache(lambda table: tree_of_columns(observed, target, table, "aic"))  # the same for all sizes
 
         def built(size: int, table: Evidence) -> Network:
             if structure == "shared":
@@ -258,7 +261,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
                 return structures.class_mixture(observed, target, states, name=hidden)
             if structure == "tree":
                 return class_hidden_tree(observed, target, states, table, seed=seed, name=hidden)
-            return class_tree_mixture(observed, target, states, table, penalty="aic", name=hidden)
+            return class_tree_mixture(observed, target, states, tree(table), name=hidden)
 
         is_batch = self._journal is None and hasattr(self, "_kind")  # its tables change with the next one
         temper = bool(self.refine) and structure != "shared" and not is_batch

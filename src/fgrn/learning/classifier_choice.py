@@ -85,8 +85,11 @@ class Family(Protocol):
     def size_of(self, model: Any, rows: Evidence) -> tuple[int, int, float]:
         """The states of the hidden variable, the free parameters, and the work of an E-step over these rows."""
 
-    def overhead(self, columns: int) -> tuple[float, float]:
-        """The work of making a model of so many columns, and of asking one, however few rows there are."""
+    def overhead(self, columns: int, again: bool) -> tuple[float, float]:
+        """The work of making a model of so many columns, and of asking one, however few rows there are.
+
+        `again` is a model for rows for which another size was made before.
+        """
 
     def conditional(self, model: Any, rows: Evidence) -> Conditional:
         """The conditional likelihood of the class in some rows."""
@@ -256,6 +259,10 @@ class ClassSearch:
         if can_be_mixed(sum(trial.asked_rows for trial in trials), trials[0].classes):
             self.calibration = judge.mixed(self.calibration)
 
+    def _has_begun(self, family: Family) -> bool:
+        """Whether some size of a structure has been tried."""
+        return any(one.structure == family.structure for one in self._begun)
+
     def _least(self, family: Family) -> float:
         """The least log-loss of a structure so far; of refined tables, if they may be.
 
@@ -269,8 +276,8 @@ class ClassSearch:
 
         It is where no class has rows enough for more states, or a tree has no edges.
         """
-        parts = list(self.rows.parts())
-        made, asked = family.overhead(len(parts[0][0].columns))
+        parts = self.rows.parts
+        made, asked = family.overhead(len(parts[0][0].columns), self._has_begun(family))
         if patient and self.tried and not self.budget.allows(len(parts) * (made + asked)):
             self.unfinished.add(family.structure)
             return False
@@ -385,7 +392,7 @@ class _Trial:
         self.family, self.size, self._search = family, size, search
         self._rows, self._asked = part
         self.model = family.untaught(size, self._rows)
-        made, self.asking = family.overhead(len(self._rows.columns))
+        made, self.asking = family.overhead(len(self._rows.columns), search._has_begun(family))
         search.budget.spent += made
         self.states, self.parameters, self.work = family.size_of(self.model, self._rows)
         self.asked_rows = self._asked.rows
