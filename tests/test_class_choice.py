@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -22,11 +23,12 @@ from fgrn.cli import main
 from fgrn.cli.choosing import Refining
 from fgrn.cli.fitting import _selection_lines, fit
 from fgrn.cli.wording import spoken
-from fgrn.core.exceptions import FgrnWarning
+from fgrn.core.exceptions import ConvergenceWarning, FgrnWarning
+from fgrn.core.progress import ReadingProgress
 from fgrn.graph.class_family import ClassFamily
 from fgrn.learning.calibration import HOTTEST, Calibration, CalibrationJudge, Predictions, can_be_mixed
-from fgrn.learning.choice_budget import Budget
-from fgrn.learning.classifier_choice import _Judged
+from fgrn.learning.choice_budget import MOST_WORK, Budget
+from fgrn.learning.classifier_choice import ClassSearch, _Judged
 from fgrn.learning.conditional import Conditional, Penalty
 from fgrn.learning.criteria import EQUAL, ClassCandidate, ClassSelection
 from fgrn.learning.cross_validation import PartedRows, mean_and_error
@@ -622,7 +624,7 @@ def test_a_penalty_at_which_the_budget_ended_is_warned_of(monkeypatch: pytest.Mo
     """The only one that the budget allows is the best of them."""
     allowed: list[float] = []
 
-    def allows(budget: Budget, work: float) -> bool:
+    def allows(budget: Budget, work: float, finishing: float = 0.0) -> bool:
         allowed.extend([work] * (work > 0))
         return len(allowed) <= 1
 
@@ -845,12 +847,53 @@ def test_a_tree_without_edges_is_not_tried() -> None:
 
 def test_a_budget_of_seconds_ends_the_choice() -> None:
     X, y = exclusive(200)
-    model = LatentClassifier(random_state=0, engine="cpu", max_seconds=1e-9).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="'max_seconds' ended learning"):  # of values that are missing
+        model = LatentClassifier(random_state=0, engine="cpu", max_seconds=1e-9).fit(X, y)
     assert len(model.selection_.candidates) == 1
     assert model.selection_.unfinished == ("per_class", "tan")
     assert "the budget ended before all of per_class and tan was tried" in str(model.selection_)
     with pytest.raises(ValueError, match="max_seconds"):
         LatentClassifier(max_seconds=0).fit(X, y)
+
+
+def test_seconds_that_are_over_end_learning_from_all_rows() -> None:
+    X, y = exclusive(200)
+    model = LatentClassifier(4, structure="per_class", random_state=0, engine="cpu", max_seconds=1e-9)
+    with pytest.warns(ConvergenceWarning, match="'max_seconds' ended learning from all rows after 1 epoch, .*=2e-09"):
+        model.fit(X, y)
+    assert model.history_.epochs == 1
+
+
+def test_what_follows_the_choice_is_kept_in_the_budget() -> None:
+    """As seconds, by the pace of the work until then; or as work."""
+    budget = Budget(100.0, lambda: False, begun=time.monotonic() - 50)
+    budget.spend(10.0)
+    assert budget.allows(9.0)
+    assert not budget.allows(9.0, finishing=2.0)
+    budget.reserved = 9.0
+    assert budget.has_time
+    assert not budget.allows(2.0)
+    budget.reserved = 11.0
+    assert not budget.has_time
+    work = Budget(None, lambda: False, rows=10_000, reserved=0.5 * MOST_WORK)
+    work.spend(0.4 * MOST_WORK)
+    assert work.allows(0.05 * MOST_WORK)
+    assert not work.allows(0.05 * MOST_WORK, finishing=0.6 * MOST_WORK)
+    assert work.has_time
+
+
+def test_a_table_with_more_rows_than_are_chosen_by_keeps_more_seconds_to_learn_from_them() -> None:
+    states, data = three_classes(100)
+    family = replace(FAMILY, build=lambda size, rows: fgrn.class_mixture(states, "y", size))
+    rows = PartedRows.of(encoded(data), "y", 0)
+    reserved = {}
+    for seconds, count in ((1e9, 100), (1e9, 1_000_000), (None, 100), (None, 1_000_000)):
+        budget = Budget(seconds, lambda: False)
+        search = ClassSearch(replace(rows, count=float(count)), [family], budget, ReadingProgress(0))
+        search.search([1])
+        reserved[seconds, count] = budget.reserved
+    assert reserved[1e9, 1_000_000] == pytest.approx(10_000 * reserved[1e9, 100])
+    assert reserved[None, 1_000_000] == pytest.approx(200 * reserved[None, 100])  # work is counted for the choice alone
 
 
 def test_the_command_tells_that_time_was_short_where_it_was_limited(tmp_path: Path, capsys: Any) -> None:

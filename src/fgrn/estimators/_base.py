@@ -147,9 +147,9 @@ class LatentEstimator(TableEstimator):
             "watch": LearningProgress.of(self.verbose, self.n_epochs, self.n_init, what, self._stopped),
         }
 
-    def _teach(self, net: Network, table: EncodedTable, what: str = "") -> History:
-        """Learn the tables of a network; stacks do it layer by layer."""
-        options = self._options(what)
+    def _teach(self, net: Network, table: EncodedTable, what: str = "", **settings: Any) -> History:
+        """Learn the tables of a network, with other settings if some are given; stacks do it layer by layer."""
+        options = self._options(what) | settings
         with options["watch"]:
             history = net.learn(table, **options)
         if self.verbose > 1:

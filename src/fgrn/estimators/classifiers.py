@@ -16,13 +16,14 @@ from ..bayes.class_trees import (
     smoothing_of_class_tree,
     tree_of_columns,
 )
-from ..core.exceptions import FgrnWarning, LearningError, Remedy, warn
-from ..core.progress import ReadingProgress
+from ..core.exceptions import FgrnWarning, LearningError, Remedy, counted, warn
+from ..core.progress import LearningProgress, ReadingProgress
 from ..graph import structures
 from ..graph.class_family import ClassFamily
 from ..graph.network import Network
 from ..learning.choice_budget import Budget
-from ..learning.classifier_choice import STRENGTHS, ClassSearch, refined
+from ..learning.class_trials import refined
+from ..learning.classifier_choice import STRENGTHS, ClassSearch
 from ..learning.criteria import ClassCandidate
 from ..learning.cross_validation import PartedRows
 from ..tables import frames
@@ -30,6 +31,7 @@ from ..tables.encoded import EncodedTable, Evidence
 from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
 from ._class_labels import LatentClassifierBase
+from ._convergence import FitConvergenceWarning
 from ._state_count import Choosing
 
 USUAL_SECONDS = 5.0
@@ -70,8 +72,10 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         criterion: for n_hidden="auto": "log_loss" of the class in rows that were kept back; or, for shared states,
             "bic", "aic" or "held_out", which judge how well all columns are described.
         max_hidden: for n_hidden="auto": the largest number of states to try.
-        max_seconds: after so many no other candidate is begun, whatever has been found until then. Unless given there
-            is a limit that does not depend on the clock: about 2 s of CPU time for a few rows, 6 s for 10,000.
+        max_seconds: about how long `fit` takes once the table is read: choosing, calibrating and learning from all
+            rows, for which time is kept. The first candidate is always tried, and refined tables are always finished.
+            Unless given there is a limit that does not depend on the clock: about 2 s of CPU time for a few rows, 6 s
+            for 10,000, and what it takes to learn from more than 20,000.
         n_bins: the number of bins of a column with many distinct numbers; "auto": 10, or 5 with fewer than 100 rows.
         max_levels: the maximum number of levels of a column of words or categories.
         missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
@@ -206,9 +210,13 @@ class LatentClassifier(Choosing, LatentClassifierBase):
             found += "_"
         return found
 
+    @property
+    def _starts(self) -> int:
+        """The random starts of learning from all rows."""
+        return 1 if self._is_tree else int(self.n_init)
+
     def _options(self, what: str = "") -> dict[str, Any]:
-        found = super()._options(what)
-        return {**found, "starts": 1} if self._is_tree else found
+        return super()._options(what) | {"starts": self._starts}
 
     def _train(self, table: EncodedTable) -> None:
         self.__dict__.pop("decision_network_", None)
@@ -227,14 +235,33 @@ class LatentClassifier(Choosing, LatentClassifierBase):
             search.calibrate()
             self.selection_ = search.selection
             family, size, penalties = search.best_family, search.best.size, search.penalties(search.best)
+            search.reserve_for_refining()
             self._warn_if_at_the_edge(search)
         self.structure_ = family.structure
         self.network_ = family.untaught(size, here)
         self.n_hidden_ = self.network_.variable(self._hidden_name()).cardinality
-        self.history_ = self._teach(self.network_, table)
+        self._learn_in_time(table, search)
         stopped = search.budget.stopped
         if (penalties or not search.calibration.changes_nothing) and not stopped():
             self.decision_network_ = refined(family, self.network_, here, penalties, search.calibration, stopped)
+
+    def _learn_in_time(self, table: EncodedTable, search: ClassSearch) -> None:
+        """Learn the tables of the network; when the seconds are over they stay as they are, with a warning."""
+        budget = search.budget
+        watch = LearningProgress.of(
+            self.verbose, self.n_epochs, self._starts, stop=lambda: self._stopped() or not budget.has_time
+        )
+        self.history_ = self._teach(self.network_, table, watch=watch)
+        is_counting = self.n_hidden_ == len(self.classes_) and search.rows.is_complete  # an epoch is enough for that
+        if not (self.history_.converged or is_counting or budget.has_time or self._stopped()):
+            seconds = float(self.max_seconds or USUAL_SECONDS)
+            warn(
+                f"ended learning from all rows after {counted(self.history_.epochs, 'epoch')}, before it converged.",
+                FitConvergenceWarning,
+                setting="max_seconds",
+                value=seconds,
+                remedies=Remedy("allow more time", max_seconds=2 * seconds),
+            )
 
     def _search(self, table: Evidence) -> ClassSearch:
         """Return the search over candidates on a table, before its first trial."""
@@ -246,7 +273,8 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         budget = Budget(self.max_seconds, stopped, rows.count)
         is_chosen = isinstance(self.refine, str | bool | np.bool_)
         strengths = STRENGTHS if is_chosen else (float(self.refine),)
-        return ClassSearch(rows, families, budget, ReadingProgress(self.verbose), strengths)
+        told = ReadingProgress(self.verbose)
+        return ClassSearch(rows, families, budget, told, strengths, self._starts)
 
     def _family(self, structure: str, rows: PartedRows, seed: int) -> ClassFamily:
         """The networks of a structure."""

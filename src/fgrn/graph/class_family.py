@@ -40,7 +40,7 @@ SUMMED_OUT = 100.0
 
 @dataclass(frozen=True)
 class ClassFamily:
-    """Networks of one structure, in all sizes; see `fgrn.learning.classifier_choice.Family`.
+    """Networks of one structure, in all sizes; see `fgrn.learning.class_trials.Family`.
 
     structure   what the structure is called
     build       makes a network of a size for some rows
