@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -632,6 +633,58 @@ def test_a_penalty_at_which_the_budget_ended_is_warned_of(monkeypatch: pytest.Mo
     table, y = repeated_columns()
     with pytest.warns(FgrnWarning, match="the weakest that was tried before the budget ended, 3, .*max_seconds=10"):
         LatentClassifier(1, structure="per_class", random_state=0, engine="cpu").fit(table, y)
+
+
+# Bins of numbers
+
+
+def stripes(bins: int) -> tuple[pd.DataFrame, np.ndarray]:
+    """A number whose equal parts are of one class and of the other in turn, and one that tells nothing."""
+    x = (np.arange(400) * 7 % 400) / 400
+    y = (x * bins).astype(int) % 2
+    y[::11] = 1 - y[::11]
+    return pd.DataFrame({"x": x, "z": np.random.default_rng(0).random(400)}), y
+
+
+@pytest.fixture
+def one_state() -> LatentClassifier:
+    return LatentClassifier(1, structure="per_class", refine=3.0, n_bins="auto", random_state=0, engine="cpu")
+
+
+def test_bins_are_chosen_for_the_class(one_state: LatentClassifier) -> None:
+    X, y = stripes(20)
+    model = one_state.fit(X, y)
+    assert [len(column.levels) for column in model.schema_.values()] == [20, 20]
+    assert model.score(X, y) > 0.85
+    order = np.random.default_rng(1).permutation(len(X))
+    other = pickle.loads(pickle.dumps(clone(model).fit(X.iloc[order], y[order])))
+    assert other.schema_ == model.schema_
+    usual = clone(model).set_params(n_bins=None).fit(X, y)
+    assert len(usual.schema_["x"].levels) == 10
+    assert usual.score(X, y) < 0.6
+
+
+def test_there_are_as_many_bins_as_usual_where_no_other_number_is_clearly_better(one_state: LatentClassifier) -> None:
+    X, y = stripes(2)
+    model = one_state.fit(X, y)
+    assert model.schema_ == clone(model).set_params(n_bins=10).fit(X, y).schema_
+    words = X.astype({"x": int}).astype(str)[["x"]].assign(w=y.astype(str))
+    assert one_state.fit(words, y).schema_.states == {"x": ["0"], "w": ["0", "1"]}
+    assert one_state.set_params(max_seconds=1e-9).fit(X, y).schema_ == model.schema_
+
+
+def test_the_command_chooses_bins(tmp_path: Path, capsys: Any) -> None:
+    X, y = stripes(20)
+    rows, model = str(tmp_path / "a.csv"), str(tmp_path / "m.fgrn")
+    X.assign(y=y).to_csv(rows, index=False)
+    options = ["fit", rows, "--bins", "auto", "-o", model]
+    assert main([*options, "--target", "y", "--model", "tan", "--hidden", "1", "--refine", "3"]) == 0
+    assert fgrn.load(model).n_bins == "auto"
+    assert len(fgrn.load(model).schema_["x"].levels) == 20
+    assert main(options) == 2
+    assert "--bins auto is for --target" in capsys.readouterr().err
+    assert main([*options[:3], "many", "-o", model]) == 2
+    assert "'many'" in capsys.readouterr().err
 
 
 # Rows that are kept back

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from numbers import Real
 from typing import Any, ClassVar
@@ -30,6 +31,7 @@ from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
 from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
+from ._bin_choice import ChoosingBins
 from ._class_labels import LatentClassifierBase
 from ._convergence import FitConvergenceWarning
 from ._state_count import Choosing
@@ -38,7 +40,7 @@ USUAL_SECONDS = 5.0
 """About what choosing a classifier takes on one processor unless seconds are given."""
 
 
-class LatentClassifier(Choosing, LatentClassifierBase):
+class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
     """One hidden variable explains the columns and the class: the Latent Variable Model as a classifier.
 
     Unless told otherwise it is chosen for the class: each class has hidden states of its own, as many as tell the class
@@ -76,7 +78,9 @@ class LatentClassifier(Choosing, LatentClassifierBase):
             rows, for which time is kept. The first candidate is always tried, and refined tables are always finished.
             Unless given there is a limit that does not depend on the clock: about 2 s of CPU time for a few rows, 6 s
             for 10,000, and what it takes to learn from more than 20,000.
-        n_bins: the number of bins of a column with many distinct numbers; "auto": 10, or 5 with fewer than 100 rows.
+        n_bins: the number of bins of a column with many distinct numbers; unless given 10, or 5 with fewer than 100
+            rows. "auto": 5, 10 or 20, if the class of rows kept back is told better by more than a standard error; not
+            for tables that are not in memory.
         max_levels: the maximum number of levels of a column of words or categories.
         missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
             such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
@@ -110,7 +114,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         "smoothing": [*Choosing._parameter_constraints["smoothing"], StrOptions({"auto"})],
         "criterion": [StrOptions({"log_loss", "bic", "aic", "held_out"})],
         "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
-        "n_bins": [*Choosing._parameter_constraints["n_bins"], StrOptions({"auto"})],
+        "n_bins": [*Choosing._parameter_constraints["n_bins"], StrOptions({"auto"}), None],
     }
 
     structure_: str
@@ -131,7 +135,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         criterion: str = "log_loss",
         max_hidden: int = 64,
         max_seconds: float | None = None,
-        n_bins: int | str = "auto",
+        n_bins: int | str | None = None,
         max_levels: int = MOST_LEVELS,
         missing_values: Any = None,
         schema: Schema | None = None,
@@ -223,6 +227,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         self.structure_ = self._structures()[0]
         is_density = self.n_hidden != "auto" or self.criterion != "log_loss"
         if self.structure_ == "shared" and is_density:
+            self.__dict__.pop("_budget", None)
             super()._train(table)
             return
         here = table.here()
@@ -267,14 +272,15 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         """Return the search over candidates on a table, before its first trial."""
         seed = self._seed()
         rows = PartedRows.of(table, self._class_name(), seed)
-        # with a checkpoint it is chosen to the end, so that the same model goes on when it is resumed
-        stopped = self._stopped if self.checkpoint is None else lambda: False
-        families = [self._family(structure, rows, seed) for structure in self._structures()]
-        budget = Budget(self.max_seconds, stopped, rows.count)
         is_chosen = isinstance(self.refine, str | bool | np.bool_)
         strengths = STRENGTHS if is_chosen else (float(self.refine),)
-        told = ReadingProgress(self.verbose)
-        return ClassSearch(rows, families, budget, told, strengths, self._starts)
+        return self._search_of(rows, self._structures(), seed, strengths, self._budget_of(rows))
+
+    def _search_of(
+        self, rows: PartedRows, structures: Sequence[str], seed: int, strengths: Sequence[float], budget: Budget
+    ) -> ClassSearch:
+        families = [self._family(structure, rows, seed) for structure in structures]
+        return ClassSearch(rows, families, budget, ReadingProgress(self.verbose), strengths, self._starts)
 
     def _family(self, structure: str, rows: PartedRows, seed: int) -> ClassFamily:
         """The networks of a structure."""

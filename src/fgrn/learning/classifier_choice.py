@@ -120,6 +120,11 @@ class ClassSearch:
         return self.selection.best
 
     @property
+    def losses_of_best(self) -> np.ndarray:
+        """The log-loss of the best candidate in each row that was kept back, part by part."""
+        return self._losses[self.tried.index(self.best)]
+
+    @property
     def best_family(self) -> Family:
         """The structure of the best candidate."""
         return next(family for family in self.families if family.structure == self.best.structure)
