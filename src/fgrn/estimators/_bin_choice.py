@@ -71,7 +71,7 @@ class ChoosingBins(LatentEstimator):
             search.search([1])
             losses[bins] = search.losses_of_best
             budget.reserved = 0.0
-        weights = rows.copies * np.concatenate([asked.row_weights for _, asked in rows.parts])
+        weights = rows.weights_of_parts
         gains = {bins: mean_and_error(losses[usual] - found, weights) for bins, found in losses.items()}
         clear = [bins for bins, (gain, error) in gains.items() if gain > error > 0]
         return schemas[max(clear, key=lambda bins: gains[bins][0], default=usual)]

@@ -234,12 +234,13 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         search = self._search(here)
         if search.rows.can_be_parted and (search.families[0].temper or self.n_hidden == "auto"):
             search.search(self._sizes())
-        family, size, penalties = search.families[0], (1 if self.n_hidden == "auto" else int(self.n_hidden)), []
+        family, size = search.families[0], 1 if self.n_hidden == "auto" else int(self.n_hidden)
         self.__dict__.pop("selection_", None)
         if search.tried:
+            search.average()
             search.calibrate()
             self.selection_ = search.selection
-            family, size, penalties = search.best_family, search.best.size, search.penalties(search.best)
+            family, size = search.best_family, search.best.size
             search.reserve_for_refining()
             self._warn_if_at_the_edge(search)
         self.structure_ = family.structure
@@ -247,8 +248,8 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         self.n_hidden_ = self.network_.variable(self._hidden_name()).cardinality
         self._learn_in_time(table, search)
         stopped = search.budget.stopped
-        if (penalties or not search.calibration.changes_nothing) and not stopped():
-            self.decision_network_ = refined(family, self.network_, here, penalties, search.calibration, stopped)
+        if search.tried and not search.recipe.changes_nothing and not stopped():
+            self.decision_network_ = refined(family, self.network_, here, search.recipe, stopped)
 
     def _learn_in_time(self, table: EncodedTable, search: ClassSearch) -> None:
         """Learn the tables of the network; when the seconds are over they stay as they are, with a warning."""
