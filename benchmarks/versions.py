@@ -67,7 +67,7 @@ def cases() -> dict[str, Callable[[], Callable[[], float]]]:
         table = {"Y": np.random.default_rng(0).integers(0, 20, 20_000), "sequence": np.arange(20_000) // 100}
         net = fgrn.hmm({"Y": 20}, hidden=10)
         net.learn(table, epochs=1, engine="cpu")
-        return epochs(net, table, 1, 9, merge=None)
+        return epochs(net, table, 1, 41, merge=None)
 
     def rows_of(model: Any, rows: int, known: float) -> dict[str, Any]:
         drawn, rng = model.sample(rows, seed=0), np.random.default_rng(1)
@@ -75,7 +75,7 @@ def cases() -> dict[str, Callable[[], Callable[[], float]]]:
 
     def child() -> Callable[[], float]:
         model = fgrn.read(BIF / "child.bif")
-        return epochs(model, rows_of(model, 2_000, 0.8), 1, 3)
+        return epochs(model, rows_of(model, 2_000, 0.8), 1, 21)
 
     def posteriors(name: str, rows: int) -> Callable[[], float]:
         model = fgrn.read(BIF / f"{name}.bif")
