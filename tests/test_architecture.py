@@ -81,6 +81,14 @@ SAME_NAME = {
 }
 """Functions and classes of one name in several modules that mean the same, or are public under that name."""
 
+SAME_CONSTANT = {
+    **dict.fromkeys(
+        ("SOURCE", "FORWARD", "BACKWARD", "DIVERT"), "the steps of plans and engines, and operations of tapes"
+    ),
+    "UNKNOWN": "one constant, in two places for those who import it",
+}
+"""Constants of one name that are imported from several modules, and mean the same."""
+
 SAME_FILE = {
     "cycles": "the paper's cycles in the CPU engine, and the kernel for them",
     "stars": "networks with one Diverter in the CPU engine, and the kernels for them",
@@ -366,6 +374,36 @@ def test_a_name_means_one_thing() -> None:
     twice = {name: files for name, files in found.items() if len(files) > 1}
     new = {name: files for name, files in twice.items() if name not in SAME_NAME}
     assert not new, "rename all but one of each, so that the name says what it does"
+
+
+def assigned(file: str) -> set[str]:
+    """The constants and types that a file assigns at its top level."""
+    found: set[str] = set()
+    for node in syntax(file).body:
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        found |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+    return found
+
+
+def test_a_constant_that_is_imported_means_one_thing() -> None:
+    """A constant or type that is imported comes from one file; one that is not may have a short name of its own."""
+    home: dict[str, set[str]] = {}
+    for file in SOURCES:
+        package = ["fgrn", *Path(file).parent.parts]
+        for node in ast.walk(syntax(file)):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                module = ".".join([*package[: len(package) - node.level + 1], *([node.module] if node.module else [])])
+                path = "/".join(module.split(".")[1:])
+                for origin in (f"{path}.py", f"{path}/__init__.py"):
+                    if origin in SOURCES:
+                        for name in {alias.name for alias in node.names} & assigned(origin):
+                            home.setdefault(name, set()).add(origin)
+    twice = {name: files for name, files in home.items() if len(files) > 1 and not name.startswith("_")}
+    new = {name: files for name, files in twice.items() if name not in SAME_CONSTANT}
+    assert not new, "rename all but one of each, so that the name says what it is"
+    assert len(home) > 100
 
 
 def test_a_file_name_means_one_thing() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable
-from fgrn.engines import reference, tape, tracing
+from fgrn.engines import log_state, reference, tape, tracing
 from fgrn.files.block_records import KINDS_OF_RECORD
 from fgrn.graph.blocks import Block
 from fgrn.plan import block_kinds
@@ -28,7 +28,7 @@ NAMES_STEPS = {
     "graph/blocks.py": "the class of each kind",
     "graph/supervisor.py": "the root is a Diverter",
     "engines/protocol.py": "the numbers again, since engines import nothing",
-    "engines/reference.py": "the table of the reference engine",
+    "engines/log_state.py": "the table of the reference engine",
     "engines/tape.py": "the table of the CPU engine, and posteriors of Diverters",
     "engines/tracing.py": "the table of most_probable and sample",
 }
@@ -90,7 +90,7 @@ def test_classes_of_blocks_are_told_apart_in_few_files() -> None:
 def test_every_kind_of_block_has_its_parts() -> None:
     """Its class in the graph, its steps in plans, its functions in every table of the engines, its record in files."""
     assert {block.kind for block in typing.get_args(Block)} == set(BLOCK_KINDS)
-    assert set(reference.STEPS) == set(tape.STEPS) == set(STEP_KINDS)
+    assert set(log_state.STEPS) == set(tape.STEPS) == set(STEP_KINDS)
     assert set(tracing.CHOICES) == set(BLOCK_KINDS)
     assert {kind.block for kind in KINDS_OF_RECORD.values()} == set(typing.get_args(Block))
 
@@ -146,7 +146,7 @@ def test_the_overview_of_kinds_steps_and_kernels_is_true() -> None:
         )
         assert not block or block == "evidence" or block in {kind.name for kind in BLOCK_KINDS.values()}
         assert not step or step == "counts" or step in {one.name for one in STEP_KINDS.values()}
-        assert by_reference.split(".")[-1] in {*vars(reference), *vars(reference.State)}
+        assert by_reference.split(".")[-1] in {*vars(reference), *vars(log_state.State)}
         listed |= dict(zip(written.split(), run.split(), strict=True))
     assert listed == kernels
     assert {kind.name for kind in BLOCK_KINDS.values()} <= {line.split()[0] for line in lines}

@@ -22,7 +22,7 @@ MANY_FACTORS = 8
 CELLS_TO_DRAW = 2**20
 """Numbers of a clique times samples that are summed together; with more, those of each state of what it shares."""
 
-Factor = tuple[int, np.ndarray]
+RunningProduct = tuple[int, np.ndarray]
 """How many tables were multiplied since the last scaling, and the product: an axis for rows, one for each variable."""
 
 
@@ -117,7 +117,7 @@ class CliqueSweep:
     """
 
     order: CliqueOrder
-    tables: list[list[Factor]]
+    tables: list[list[RunningProduct]]
     logs: np.ndarray = field(default_factory=lambda: np.zeros(1))
     _beliefs: dict[int, np.ndarray] = field(default_factory=dict)
     _messages: dict[int, np.ndarray] = field(default_factory=dict)
@@ -261,7 +261,7 @@ def _drawn_from_columns(table: np.ndarray, columns: np.ndarray, random: np.rando
     return found
 
 
-def _number_of_cells(factor: Factor) -> int:
+def _number_of_cells(factor: RunningProduct) -> int:
     return factor[1].size
 
 

@@ -19,9 +19,10 @@ from ..core.variable import Variable
 from ..learning.execution import SMALL_WORK
 from ..tables.encoded import SOFT, Evidence
 from ..tables.frames import UNKNOWN
+from .clique_memory import allowed_memory
 from .clique_sweeps import CliqueOrder, CliqueSweep, summed_to
 from .junction_tree import JunctionTree
-from .realisation import ScopedTable, allowed_memory, tree_of
+from .realisation import ScopedTable, tree_of
 
 if TYPE_CHECKING:
     from .lane_sweeps import LaneSweep

@@ -32,7 +32,7 @@ MANY_TIMES = 4
 """How many times as many joint states make it worth while to try equals in other orders for one question."""
 
 Steps = list[tuple[int, frozenset[int]]]
-Rule = Callable[["_Graph", list[int], int], float]
+EliminationRule = Callable[["_Graph", list[int], int], float]
 
 
 @dataclass(frozen=True)
@@ -194,11 +194,11 @@ def _joint_states(graph: _Graph, neighbours: list[int], one: int) -> float:
     return log(graph.counts[one]) + sum([log(count) * (mine & same).bit_count() for count, same in graph.alike])
 
 
-RULES: tuple[Rule, ...] = (_missing, _weighted, _joint_states)
+RULES: tuple[EliminationRule, ...] = (_missing, _weighted, _joint_states)
 """The cost of eliminating a variable next: the one for which it is least goes."""
 
 
-def _eliminated(graph: _Graph, rule: Rule, ranks: Sequence[int] | None = None) -> Steps:
+def _eliminated(graph: _Graph, rule: EliminationRule, ranks: Sequence[int] | None = None) -> Steps:
     """Return the elimination order, each variable with its neighbours at that time; ties are broken by rank."""
     now = list(graph.neighbours)
     cost = [rule(graph, now, one) for one in range(len(now))]

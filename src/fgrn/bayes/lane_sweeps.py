@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..engines.clique_lanes import LANES, CliquePass, Leg
-from .clique_sweeps import MANY_FACTORS, CliqueOrder, CliqueStep, CliqueSweep, Factor
+from .clique_sweeps import MANY_FACTORS, CliqueOrder, CliqueStep, CliqueSweep, RunningProduct
 
 VaryingTables = Mapping[int, Sequence[np.ndarray]]
 """Of each clique, the numbers of the tables that rows differ in: (rows, states) each."""
@@ -55,7 +55,7 @@ class LaneSweep:
         self,
         order: CliqueOrder,
         sizes: Mapping[str, int],
-        tables: list[list[Factor]],
+        tables: list[list[RunningProduct]],
         varying: Mapping[int, Sequence[tuple[str, ...]]],
         wanted: Sequence[str] = (),
     ) -> None:
@@ -130,7 +130,7 @@ class LaneSweep:
     def _at(self, begin: int, names: tuple[str, ...]) -> LaneMessage:
         return LaneMessage(begin, names, prod([self._sizes[name] for name in names]))
 
-    def _multiply(self, tables: list[list[Factor]]) -> np.ndarray:
+    def _multiply(self, tables: list[list[RunningProduct]]) -> np.ndarray:
         """Multiply what is the same in all rows, and send it towards the root where nothing else comes; (1,) logs."""
         sweep = CliqueSweep(self._order, tables)
         for step in reversed(self._order.steps):

@@ -12,7 +12,7 @@ operations, numbered in `kernels.basics`, that its kernels run. A test keeps thi
                counts     counts_of_messages    POSTERIOR SCATTER        posterior_of scatter
     evidence              State.run             BOUNDARY MEET            boundary meet
 
-The tables are `reference.STEPS`, `tape.STEPS`, and `tracing.CHOICES` for the states that most_probable and sample
+The tables are `log_state.STEPS`, `tape.STEPS`, and `tracing.CHOICES` for the states that most_probable and sample
 choose at a block. `graph.blocks` has the class of each kind; a Factor is a source to a plan.
 """
 
