@@ -100,7 +100,7 @@ class CliqueOrder:
             self.steps.append(step)
 
     def step(self, number: int) -> CliqueStep:
-        """That of a clique."""
+        """Return the step of a clique."""
         return self._step_of[number]
 
     def nearest_step(self, names: Sequence[str]) -> CliqueStep:

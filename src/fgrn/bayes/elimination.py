@@ -67,7 +67,7 @@ class TablePlace(NamedTuple):
 
 
 class SweepLayout(NamedTuple):
-    """What is worked out once for all rows that are swept to one root."""
+    """The arrays of a sweep to one root that are the same for all rows."""
 
     order: CliqueOrder
     places: list[TablePlace]

@@ -29,7 +29,7 @@ ROUND_BYTES = 2**22
 
 
 class Edges(Protocol):
-    """What messages know of the edges they are on; a `Plan` does."""
+    """The edges that messages are on: names, labels and states; a `Plan` is one."""
 
     @property
     def names(self) -> Sequence[str]:

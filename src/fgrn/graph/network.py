@@ -456,7 +456,7 @@ class Network(WiredModel, Queries):
     def _estep_for(
         self, engine: engines.Engine, plan: Plan, paused: Collection[str], table: EncodedTable, **options: Any
     ) -> EStepOf:
-        """What makes the E-step over the rows of a table."""
+        """Return the function that makes the E-step over the rows of a table."""
 
         def over(rows: EncodedTable) -> EStepOf:
             return self._estep(engine, plan, self._programs_for(plan, paused, rows), **options)

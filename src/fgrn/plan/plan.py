@@ -189,7 +189,7 @@ class Plan(ReadOnlyArrays):
 
     @property
     def reach(self) -> int:
-        """As many parallel rounds bring every message everywhere on a tree, cut by paused blocks or not."""
+        """The number of parallel rounds after which every message has reached every edge of a tree."""
         deepest, depth = 0, {-1: 0}
         for kind, block, parent in self.order:
             here = depth[parent] + 1 if parent >= 0 else 0
