@@ -40,7 +40,7 @@ SUMMED_OUT = 100.0
 
 @dataclass(frozen=True)
 class ClassFamily:
-    """Networks of one structure, in all sizes; see `fgrn.learning.classifier_choice.Family`.
+    """Networks of one structure, in all sizes; see `fgrn.learning.class_trials.Family`.
 
     structure   what the structure is called
     build       makes a network of a size for some rows
@@ -93,11 +93,12 @@ class ClassFamily:
             work = calls + rows.rows * visited + TREE_CELL * plan.layout.size
         return states, model.free_parameters, work
 
-    def overhead(self, columns: int) -> tuple[float, float]:
-        """See `Family`."""
+    def overhead(self, columns: int, again: bool) -> tuple[float, float]:
+        """See `Family`. The tree of a part's columns is found once, for all sizes, but that of hidden trees is not."""
         is_tree, many = self.structure in ("tan", "tree"), max(columns - FEW_COLUMNS, 0)
         made, asked = TREE_COLUMN if is_tree else STAR_COLUMN
-        return many * (made + TREE_PAIR * columns * is_tree), many * asked
+        is_found = is_tree and not (again and self.structure == "tan")
+        return many * (made + TREE_PAIR * columns * is_found), many * asked
 
     def conditional(self, model: Network, rows: Evidence) -> Conditional:
         """See `Family`. Rows whose class is unknown are left out."""
