@@ -29,7 +29,7 @@ from ..flow.em import History
 from ..flow.evidence import encode
 from ..flow.online import POWER, Online
 from ..graph.network import Network
-from ..learning.checkpoints import Checkpoint, Journal, Result, open_journal
+from ..learning.checkpoints import Checkpoint, Journal, Returned, open_journal
 from ..queries.completion import impute
 from ..queries.explanation import Explanation
 from ..queries.prototypes import MeanAndSpread, Prototypes
@@ -184,7 +184,7 @@ class LatentEstimator(TableEstimator):
         asked = self._stop is not None and self._stop()
         return asked or (self._journal is not None and bool(self._journal.interruption))
 
-    def _finished(self, work: Callable[[], Result]) -> Result:
+    def _finished(self, work: Callable[[], Returned]) -> Returned:
         """Return the result of a step of `fit` that has to be completed: after one interruption it is run again."""
         return work() if self._journal is None else self._journal.finished(work)
 
@@ -396,7 +396,7 @@ class LatentEstimator(TableEstimator):
 
         A column of which nothing was known in training stays as it is, and so does a level that was not seen there:
         for the other columns it is unknown. A table with names may have the class of a classifier as a column, too: it
-        is filled in where it is unknown, and tells of the other columns where it is known.
+        is imputed where it is missing, and tells of the other columns where it is known.
 
         Args:
             X: the table, or one row of values with names.
