@@ -8,6 +8,7 @@ counts, to the last bit, whichever others it is counted with.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,8 +25,13 @@ if TYPE_CHECKING:
 STAR_BYTES = 2**13
 """Of the products of one block of rows of a star: they stay in the first-level cache until they are scattered."""
 
-SHARED_WORK = 2**17
-"""States visited in all, below which one thread is done before another has been woken: about 0.1 ms."""
+SHARED_WORK = 2**19
+"""States visited in all, below which one thread is done about as soon: waking another and waiting for it takes 0.1 ms.
+
+Ten starts of 100 epochs with 10 columns and 10 states, two threads beside one: 1.15 times as long with 300 rows, 0.97
+with 1,000, 0.72 with 3,000, 0.65 with 10,000 and 0.54 with 30,000. Threads with a group of starts each, which never
+wait for each other but for the interpreter's lock, took as long as one up to 10,000 rows.
+"""
 
 NOTHING, NO_NUMBERS, NO_ROWS = np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.intp)
 
@@ -70,7 +76,7 @@ def counts_of_each(mine: Prepared, values: Sequence[np.ndarray], expect: bool) -
         for _ in in_order(threads, work, blocks_of_rows(len(every), -(-len(every) // threads))):
             pass
     return [
-        None if np.isnan(likelihood) else RowCounts(found, likelihood, NO_ROWS)
+        None if isnan(likelihood) else RowCounts(found, likelihood, NO_ROWS)
         for found, likelihood in zip(counts, likelihoods.tolist(), strict=True)
     ]
 

@@ -332,7 +332,8 @@ def _epoch(
     if ahead is not None and not succeeded:  # too far: as if it had not been tried
         tried = began_with
         counted = yield tried.values
-    new = None if counted.updated is None else replace(tried, values=counted.updated)
+    drawn = tried.undrawn_tables, tried.undrawn_priors
+    new = None if counted.updated is None else Parameters(counted.updated, *drawn)
     return _Epoch(counted.counts, counted.objective, tried, new, succeeded)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -166,7 +166,7 @@ def updated(
     return Parameters(values, parameters.undrawn_tables, parameters.undrawn_priors)
 
 
-def updated_each(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> list[np.ndarray | None]:
+def updated_each(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> Sequence[np.ndarray | None]:
     """Return new values of all tables and priors for each of several vectors of counts, (vectors, cells).
 
     None for all, if a row has no count, or if tables are not learnt, or not from their own counts alone: see `updated`,
@@ -179,7 +179,10 @@ def updated_each(spec: Specification, counts: np.ndarray, smoothing: Smoothing) 
     is_plain = (totals.min(axis=1) >= LEAST_COUNT) & (totals.max(axis=1) < np.inf)
     if not is_plain.all():
         return [None] * len(counts)
-    return list(cells / totals.take(spec.layout.line_of, axis=1))
+    every = [values.copy() for values in cells / totals.take(spec.layout.line_of, axis=1)]
+    for values in every:
+        values.setflags(write=False)  # so that it is not copied again
+    return every
 
 
 def uncounted(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> tuple[int, ...]:
