@@ -360,6 +360,22 @@ def test_the_formats_of_tables_are_named_by_the_option(tmp_path: Path, capsys: p
     assert "Of DATA" not in said(capsys, "query", "--help")[0]
 
 
+def test_columns_that_are_alike_have_one_line_where_there_are_many(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, names = tmp_path / "t.csv", [f"q{number}" for number in range(50)]
+    lines = [",".join(["yes" if (row + at) % 3 else "no" for at in range(50)] + ["abc"[row % 3]]) for row in range(12)]
+    path.write_text("\n".join([",".join([*names, "town"]), *lines]) + "\n")
+    out, _ = said(capsys, "fit", path, "--hidden", "2", "-o", tmp_path / "m.fgrn")
+    assert out.startswith(
+        "Schema of 51 columns, those with the same levels in one line\n  50 columns  q0, q1, ... (48 more)"
+    )
+    assert "  1 column    town" in out
+    assert "105 free parameters are more than the 12 rows" in out
+    shown = said(capsys, "fit", path, "--hidden", "2", "-o", tmp_path / "m.fgrn", "--json")[0]
+    assert json.loads(shown)["parameters"] == 2 * (50 + 2) + 1
+
+
 def test_people_are_told_once_that_kernels_are_compiled(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
