@@ -119,7 +119,8 @@ class Network(WiredModel, Queries):
         ways = tuple(dict.fromkeys(settings.variable_names("parts", parts)))
         for way in ways:
             settings.choice("parts", way, messages.SHOWN_PARTS)
-        runner = engine_for(engine, plan, self._row_cost * encoded.rows, device, precision, self._preferred_engine)
+        cost, light = self._row_cost * encoded.rows, self._row_cost == 1 and set(ways) <= {"marginal", "likelihood"}
+        runner = engine_for(engine, plan, cost, device, precision, self._preferred_engine, answers=light)
         programs = self._programs_for(plan, paused, encoded)
         if schedule == "sweeps" and not plan.is_tree:
             raise FgrnError('This network has loops, where two sweeps are not enough. Use schedule="rounds".')

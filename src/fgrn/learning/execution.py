@@ -27,6 +27,12 @@ linear domain, where all messages of equal depth are one operation (see `fgrn.en
 fast as the compiled kernels.
 """
 
+ANSWERED = 2.5
+"""How many times as much work is small where only marginals or likelihoods of a tree are asked for.
+
+The reference engine then takes at most about 15 ms; importing the compiler takes 200, and compiling a kernel seconds.
+"""
+
 GPU_WORK = 1e11
 """Table cells visited; from this on "auto" takes a GPU, if PyTorch is installed and finds one.
 
@@ -109,11 +115,13 @@ def engine_for(
     device: str | None = None,
     precision: str | None = None,
     preferred: str | None = None,
+    answers: bool = False,
 ) -> engines.Engine:
     """Return the engine of that name; "auto" is decided by the work of so many rows. An engine is returned as it is.
 
     `preferred` is an engine for any number of rows: the one that a chain was learnt with, as its record says. Compiled
     kernels, once loaded, answer it in a fraction of the time; where they are not loaded yet that takes half a second.
+    `answers` tells that only marginals or likelihoods are asked for (see `ANSWERED`).
     """
     if hasattr(name, "prepare"):
         return cast("engines.Engine", name)
@@ -123,7 +131,8 @@ def engine_for(
     if name == "auto" and (given or (work >= GPU_WORK and plan.is_tree and engines.gpu_is_there())):
         name = "torch"
     if name == "auto":
-        name = "cpu" if work >= SMALL_WORK or preferred == "cpu" else "reference"
+        small = SMALL_WORK * (ANSWERED if answers and plan.is_tree else 1)
+        name = "cpu" if work >= small or preferred == "cpu" else "reference"
         given |= {"batched": True} if name == "reference" else {}
     elif given and name != "torch":
         raise FgrnError(
