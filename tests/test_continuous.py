@@ -353,7 +353,7 @@ def test_the_report_has_means_and_variances_with_standard_errors(model: Any, tab
     assert report.log_likelihood == pytest.approx(model.score_samples(table).sum())
     assert report.criteria["BIC"] == pytest.approx(model.bic(table))
     text = str(report)
-    assert "Means and variances (s.e.)" in text
+    assert "Means and variances (standard errors)" in text
     assert "smokes" in text
     frame = report.frames["estimates"]
     means = frame[(frame["what"] == "mean") & (frame["item"] == "a")]
@@ -366,7 +366,7 @@ def test_the_report_has_means_and_variances_with_standard_errors(model: Any, tab
     for kind in ("robust", "outer"):
         other = model.standard_errors(kind=kind).of("mean", "a")
         np.testing.assert_allclose([one.error for one in other], means["standard_error"], rtol=0.3)
-    assert report._repr_html_().startswith("<table>")
+    assert report._repr_html_().startswith("<div><table>")
     assert not any(isinstance(v, float) and np.isnan(v) for one in report.as_dict()["estimates"] for v in one.values())
 
 

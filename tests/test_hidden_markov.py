@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -279,6 +279,17 @@ def test_words_for_times_are_read_as_numbers_or_dates() -> None:
     assert dates.rows.tolist() == [1, 2, -1, -1, 0]
     zones = TimeOrder.of(2, None, ["2024-01-01T01:00:00+02:00", "2023-12-31T22:30:00Z"])
     assert zones.rows.tolist() == [1, 0]
+
+
+@pytest.mark.filterwarnings("error")
+def test_times_may_have_time_zones_or_be_lengths_of_time() -> None:
+    hours = [0, 3, 1, 2]
+    zone = timezone(timedelta(hours=2))
+    dates = [datetime(2024, 3, 31, tzinfo=zone) + timedelta(hours=one) for one in hours]
+    for times in (dates, pd.Series(dates), [timedelta(hours=one) for one in hours], pd.to_timedelta(hours, unit="h")):
+        assert TimeOrder.of(4, time=times).rows.tolist() == [0, 2, 3, 1]
+    with pytest.raises(fgrn.EvidenceError, match="all of one kind"):
+        TimeOrder.of(2, time=[dates[0], timedelta(hours=1)])
 
 
 def test_other_words_for_times_are_sorted_with_a_warning() -> None:

@@ -211,6 +211,14 @@ def test_covariates_that_cannot_be_used_are_told(model: fgrn.LatentClassModel) -
         fgrn.LatentClassModel(1, n_epochs=2).fit(TABLE).membership_regression(z)
 
 
+def test_coefficients_that_rows_do_not_determine_are_refused() -> None:
+    table = {"a": ["x"] * 20, "b": ["y"] * 20}
+    model = fgrn.LatentClassModel(2, random_state=0, n_init=1).fit(table)
+    for steps in (1, 2):
+        with pytest.raises(fgrn.LearningError, match="do not tell the classes apart"):
+            model.membership_regression({"z": np.arange(20.0)}, steps=steps)
+
+
 def test_three_steps_name_the_others_where_assignments_are_too_many() -> None:
     often = np.repeat([0.95, 0.5], 100)  # assigned to the first class; of its own rows 0.7 are
     assigned = np.tile(np.arange(100), 2) / 100 >= often

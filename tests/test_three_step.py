@@ -460,3 +460,12 @@ def test_stepmix_has_the_same_outcomes(how: dict[str, Any]) -> None:
     theirs = np.sort(other.get_parameters()["structural"]["pis"].reshape(2, -1)[:, -3:], axis=0)
     words = model.distal_outcome([f"level {level}" for level in levels], **how)
     np.testing.assert_allclose(np.sort(words.means, axis=0), theirs, atol=5e-6)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_class_with_one_value_of_the_outcome_has_no_standard_error() -> None:
+    table = {name: list("aaabbb") for name in ("p", "q", "r")}
+    model = fgrn.LatentClassModel(2, random_state=0).fit(table).relabel(("p", "a"))
+    found = model.distal_outcome([1.0, 1.0, 1.0, 2.0, 3.0, 4.0], steps=2)
+    assert "the rows of class 0 have one value of the outcome" in str(found)
+    assert str(found).splitlines()[2].split()[2:4] == ["1.0000", "-"]

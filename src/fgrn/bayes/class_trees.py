@@ -18,7 +18,6 @@ from ..graph.blocks import SISO
 from ..graph.class_family import CALL, CELL, ClassFamily
 from ..graph.network import Network
 from ..graph.structures import states_of_classes
-from ..learning.calibration import Calibration
 from ..tables.encoded import Evidence
 from .bayesian import BayesianNetwork
 from .hidden_trees import LINK_ROWS, TreeRows, initial_tables, joined_as_tree, network_of_tree, pairs_in_bins
@@ -139,13 +138,12 @@ class HiddenTreeFamily(ClassFamily):
         visited = columns * (COLUMN_WORK + STATE_WORK * states + CELL_WORK * states**2)
         return states, model.free_parameters, CALL + rows.rows * visited + CELL * model._plan().layout.size
 
-    def calibrated(self, model: Network, calibration: Calibration) -> Network:
-        """See `Family`. The sums of the tables below are taken up the tree, one hidden variable at a time.
+    def _of_logarithms(self, model: Network, logs: np.ndarray) -> Network:
+        """See `ClassFamily`. The sums of the tables below are taken up the tree, one hidden variable at a time.
 
         They are kept as logarithms: those of two classes may differ by more than a number can be large.
         """
         layout, values = model._spec.layout, model._parameters.values.copy()
-        logs = self._changed_logarithms(model, calibration)
         sums = {name: np.zeros(model.variable(name).cardinality) for name in (self.hidden, *_below_root(model))}
         copies = copied_variables(model)
         for block in _upwards(model, self.hidden):

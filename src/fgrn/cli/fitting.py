@@ -120,7 +120,7 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
               "'equal q1:0 q1:1' (classes 0 and 1), 'fixed q1 0 yes 0.9' (column, class, level, probability), "
               "'zero q1 0 yes'; and means and variances of continuous columns, such as 'fixed x 0 mean 2.5', "
               "'equal x:0:variance x:1:variance'; may be repeated. Or a JSON file with a list of them.")  # fmt: skip
-@partial(common.schema, bins=BinCount(), more=" 'auto': a classifier chooses 5, 10 or 20.")
+@partial(common.schema, bins=BinCount(), more=" 'auto': those, or else 5 or 20, if clearly better.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For random starts.")
 @click.option("--checkpoint", metavar="FILE", help="Save the progress of learning in this file.")
 @click.option("--every", type=click.IntRange(1), default=EVERY, show_default=True,

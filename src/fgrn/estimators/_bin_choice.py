@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..learning.choice_budget import Budget
-from ..learning.classifier_choice import FIRST_STRENGTH, ClassSearch
+from ..learning.classifier_choice import CLEARLY_WORSE, FIRST_STRENGTH, ClassSearch
 from ..learning.cross_validation import PartedRows, mean_and_error
 from ..tables import frames
 from ..tables.distinct_values import Distinct
@@ -30,7 +30,7 @@ class ChoosingBins(LatentEstimator):
 
     def _bins(self, columns: Columns, weights: np.ndarray | None) -> int:
         """Return the number of bins: that given, or else by the number of rows; a row of weight 2 is two rows."""
-        if self.n_bins not in (None, "auto"):
+        if self.n_bins != "auto":
             return int(self.n_bins)
         column = next(iter(columns.values()), ())
         rows = column.rows if isinstance(column, Distinct) else 1 if frames.is_bare(column) else len(column)
@@ -71,9 +71,9 @@ class ChoosingBins(LatentEstimator):
             search.search([1])
             losses[bins] = search.losses_of_best
             budget.reserved = 0.0
-        weights = rows.copies * np.concatenate([asked.row_weights for _, asked in rows.parts])
+        weights = rows.weights_of_parts
         gains = {bins: mean_and_error(losses[usual] - found, weights) for bins, found in losses.items()}
-        clear = [bins for bins, (gain, error) in gains.items() if gain > error > 0]
+        clear = [bins for bins, (gain, error) in gains.items() if gain > CLEARLY_WORSE * error > 0]
         return schemas[max(clear, key=lambda bins: gains[bins][0], default=usual)]
 
     def _budget_of(self, rows: PartedRows) -> Budget:

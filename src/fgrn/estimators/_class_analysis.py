@@ -170,15 +170,11 @@ class ClassAnalysis(KeptRows):
             level: of the confidence intervals.
             weights: "frequency" if a row of weight 2 is two equal rows; "sampling" if the weight says how many people
                 the row stands for: the errors are then robust, and the scale of the weights does not matter.
-            clusters: the cluster of each row of X, if rows were drawn in clusters: the errors are robust.
-            strata: the stratum of each row of X.
+            clusters: the cluster of each row, if rows were drawn in clusters: the errors are robust.
+            strata: the stratum of each row.
         """
         check_is_fitted(self)
         grouped = clusters is not None or strata is not None
-        if grouped and X is None:
-            raise LearningError(
-                "Clusters and strata are of the rows of a table: give it, and its weights, as X and sample_weight."
-            )
         model, rows = self._analysed(X, sample_weight, merge=not grouped)
         how = ErrorKind.of(len(rows.codes), kind, weights, clusters, strata)
         model, rows = how.in_rows(model, rows)

@@ -78,9 +78,9 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
             rows, for which time is kept. The first candidate is always tried, and refined tables are always finished.
             Unless given there is a limit that does not depend on the clock: about 2 s of CPU time for a few rows, 6 s
             for 10,000, and what it takes to learn from more than 20,000.
-        n_bins: the number of bins of a column with many distinct numbers; unless given 10, or 5 with fewer than 100
-            rows. "auto": 5, 10 or 20, if the class of rows kept back is told better by more than a standard error; not
-            for tables that are not in memory.
+        n_bins: the number of bins of a column with many distinct numbers; "auto": 10, or 5 with fewer than 100 rows,
+            unless another of 5, 10 and 20 tells the class of rows kept back better by three standard errors, which is
+            not tried on tables that are not in memory.
         max_levels: the maximum number of levels of a column of words or categories.
         missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
             such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
@@ -114,7 +114,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         "smoothing": [*Choosing._parameter_constraints["smoothing"], StrOptions({"auto"})],
         "criterion": [StrOptions({"log_loss", "bic", "aic", "held_out"})],
         "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
-        "n_bins": [*Choosing._parameter_constraints["n_bins"], StrOptions({"auto"}), None],
+        "n_bins": [*Choosing._parameter_constraints["n_bins"], StrOptions({"auto"})],
     }
 
     structure_: str
@@ -135,7 +135,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         criterion: str = "log_loss",
         max_hidden: int = 64,
         max_seconds: float | None = None,
-        n_bins: int | str | None = None,
+        n_bins: int | str = "auto",
         max_levels: int = MOST_LEVELS,
         missing_values: Any = None,
         schema: Schema | None = None,
@@ -234,12 +234,13 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         search = self._search(here)
         if search.rows.can_be_parted and (search.families[0].temper or self.n_hidden == "auto"):
             search.search(self._sizes())
-        family, size, penalties = search.families[0], (1 if self.n_hidden == "auto" else int(self.n_hidden)), []
+        family, size = search.families[0], 1 if self.n_hidden == "auto" else int(self.n_hidden)
         self.__dict__.pop("selection_", None)
         if search.tried:
+            search.average()
             search.calibrate()
             self.selection_ = search.selection
-            family, size, penalties = search.best_family, search.best.size, search.penalties(search.best)
+            family, size = search.best_family, search.best.size
             search.reserve_for_refining()
             self._warn_if_at_the_edge(search)
         self.structure_ = family.structure
@@ -247,8 +248,8 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         self.n_hidden_ = self.network_.variable(self._hidden_name()).cardinality
         self._learn_in_time(table, search)
         stopped = search.budget.stopped
-        if (penalties or not search.calibration.changes_nothing) and not stopped():
-            self.decision_network_ = refined(family, self.network_, here, penalties, search.calibration, stopped)
+        if search.tried and not search.recipe.changes_nothing and not stopped():
+            self.decision_network_ = refined(family, self.network_, here, search.recipe, stopped)
 
     def _learn_in_time(self, table: EncodedTable, search: ClassSearch) -> None:
         """Learn the tables of the network; when the seconds are over they stay as they are, with a warning."""

@@ -127,12 +127,23 @@ class ClassFamily:
         ).marginal(self.target)
 
     def calibrated(self, model: Network, calibration: Calibration) -> Network:
-        """See `Family`. The tables are the conditional distributions of what the changed cells add up to.
+        """See `Family`."""
+        return self._of_logarithms(model, self._changed_logarithms(model, calibration))
 
-        Of a tree they come from the expected counts of a row of which nothing is known. In a star each row of a table
-        is divided by its sum, and the prior takes the sums, of all tables, with it.
+    def mean_of(self, models: Sequence[tuple[Network, float]]) -> Network:
+        """See `Family`."""
+        with np.errstate(divide="ignore"):
+            logs = [np.log(model._parameters.values) / temperature for model, temperature in models]
+        return self._of_logarithms(models[0][0], np.mean(logs, axis=0))
+
+    def _of_logarithms(self, model: Network, logs: np.ndarray) -> Network:
+        """Return a network whose joint distribution is proportional to that of cells with these logarithms.
+
+        The tables are the conditional distributions of what the cells add up to. Of a tree they come from the expected
+        counts of a row of which nothing is known. In a star each row of a table is divided by its sum, and the prior
+        takes the sums, of all tables, with it.
         """
-        layout, logs = model._spec.layout, self._changed_logarithms(model, calibration)
+        layout = model._spec.layout
         if model._plan().is_factor.any():
             plan = model._plan()
             nothing = model._encode(plan, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -68,6 +68,12 @@ class Family(Protocol):
     def chances(self, model: Any, rows: Evidence) -> np.ndarray:
         """(rows, classes): the distribution of the class in each row, given its other columns."""
 
+    def mean_of(self, models: Sequence[tuple[Any, float]]) -> Any:
+        """A model whose cells have the mean logarithm of those of several models, each at a temperature.
+
+        With one state for each class, and no value missing, what it tells of the classes has the mean logarithm, too.
+        """
+
     def calibrated(self, model: Any, calibration: Calibration) -> Any:
         """A copy of a model whose tables tell the classes so, and sum to one again.
 
@@ -88,7 +94,7 @@ class Refinement:
 class Trial:
     """A candidate in one part: learnt from some rows, to be asked for the class of the others.
 
-    `learning` is the work of EM until now, `refining` that of refining its tables, for each way of it.
+    `learning` is the work of EM until now, `refining` that of refining its tables; `models` is what came of it.
 
     Args:
         rows: all of them.
@@ -109,7 +115,8 @@ class Trial:
         self.states, self.parameters, self.work = family.size_of(self.model, self._rows)
         self.asked_rows = self._asked.rows
         self.learnt_rows = rows.copies * self._rows.weight
-        self.learning, self.refining = 0.0, {"": 0.0, "independence": 0.0, "fit": 0.0}
+        self.learning, self.refining = 0.0, 0.0
+        self.models: dict[Refinement, Any] = {}
         self._z: dict[str, np.ndarray] = {}
 
     @cached_property
@@ -124,18 +131,18 @@ class Trial:
         return self.family.conditional(self._taught, self._rows)
 
     def judged(self, how: Refinement) -> Predictions:
-        """Predictions of a candidate for the rows that were kept back; its model is `tried` from now on."""
+        """Predictions of a candidate for the rows that were kept back."""
         model, budget = self._taught, self._budget
         if how.towards:
             penalty = Penalty(how.strength, how.towards, self.family.ordered)
             before = self._task.evaluations
             z = self._task.maximised(penalty, ITERATIONS, TOLERANCE, self._z.get(how.towards), budget.stopped)
             work = 2 * (self._task.evaluations - before) * self.work
-            self.refining[how.towards] += work
+            self.refining += work
             budget.spend(work)
             self._z[how.towards] = z
             model = self.family.with_tables(model, self._task.values(z))
-        self.tried = model
+        self.models[how] = model
         return self.predicted(model)
 
     def predicted(self, model: Any) -> Predictions:
@@ -147,23 +154,40 @@ class Trial:
         return Predictions.of(chances, classes, self._copies * self._asked.row_weights)
 
 
-def refined(
-    family: Family,
-    model: Any,
-    table: Evidence,
-    penalties: Sequence[Penalty],
-    calibration: Calibration,
-    stopped: Callable[[], bool],
-) -> Any:
+@dataclass(frozen=True)
+class Recipe:
+    """How the tables that tell the class are made from those of EM.
+
+    members      the candidates whose mean is taken, each at its temperature; of one alone it is that one
+    paths        the refinements in the order in which they were tried, each from where the one before it ended
+    calibration  of what comes of it
+    """
+
+    members: Mapping[Refinement, float]
+    paths: Sequence[Sequence[Refinement]]
+    calibration: Calibration
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the tables of EM tell the class."""
+        return not any(how.towards for how in self.members) and self.calibration.changes_nothing
+
+
+def refined(family: Family, model: Any, table: Evidence, recipe: Recipe, stopped: Callable[[], bool]) -> Any:
     """Return a model with tables refined for the class, from all rows, or as many as are needed, and calibrated.
 
-    It is refined as the candidate was, by one penalty after the other with as many iterations: more of them would fit
+    It is refined as the candidates were, by one penalty after the other with as many iterations: more of them would fit
     the rows more closely than what was judged.
     """
-    if penalties:
+    found = [(model, temperature) for how, temperature in recipe.members.items() if not how.towards]
+    if recipe.paths:
         task = family.conditional(model, table.take(slice(None, None, max(1, table.rows // REFINED_ROWS))))
+    for path in recipe.paths:
         z = None
-        for penalty in penalties:
+        for how in path:
+            penalty = Penalty(how.strength, how.towards, family.ordered)
             z = task.maximised(penalty, ITERATIONS, TOLERANCE, z, stopped)
-        model = model if z is None else family.with_tables(model, task.values(z))
-    return model if calibration.changes_nothing else family.calibrated(model, calibration)
+            if how in recipe.members:
+                found.append((family.with_tables(model, task.values(z)), recipe.members[how]))
+    mean = found[0][0] if len(found) == 1 else family.mean_of(found)
+    return mean if recipe.calibration.changes_nothing else family.calibrated(mean, recipe.calibration)

@@ -18,8 +18,7 @@ import numpy as np
 from ..core.progress import ReadingProgress
 from .calibration import Calibration, CalibrationJudge, Predictions, can_be_mixed
 from .choice_budget import Budget
-from .class_trials import ITERATIONS, REFINED_ROWS, Family, Refinement, Trial
-from .conditional import Penalty
+from .class_trials import ITERATIONS, REFINED_ROWS, Family, Recipe, Refinement, Trial
 from .criteria import EQUAL, ClassCandidate, ClassSelection
 from .cross_validation import MOST_ROWS, PartedRows, mean_and_error
 
@@ -87,7 +86,8 @@ class ClassSearch:
     starts     random starts of learning the best candidate from all rows
     tried      the candidates so far
     unfinished the structures of which the budget did not allow to try all that might be better
-    calibration  of the best candidate, see `calibrate`
+    averaged   the candidates whose mean is better than the best of them, see `average`
+    calibration  of the best candidate, or of the mean, see `calibrate`
     """
 
     rows: PartedRows
@@ -98,6 +98,7 @@ class ClassSearch:
     starts: int = 1
     tried: list[ClassCandidate] = field(default_factory=list)
     unfinished: set[str] = field(default_factory=set)
+    averaged: Sequence[ClassCandidate] = ()
     calibration: Calibration = field(default_factory=Calibration)
     _of_best: list[tuple[Trial, Any]] = field(default_factory=list)
     _losses: list[np.ndarray] = field(default_factory=list)
@@ -111,8 +112,9 @@ class ClassSearch:
         dropped = len(self._begun) - len(self.tried)
         temperature, mixed = self.calibration.temperature, self.calibration.mixing is not None
         return ClassSelection(
-            tuple(self.tried), dropped=dropped, unfinished=unfinished, temperature=temperature, mixed=mixed
-        )
+            tuple(self.tried), dropped=dropped, unfinished=unfinished, temperature=temperature, mixed=mixed,
+            averaged=len(self.averaged),
+        )  # fmt: skip
 
     @property
     def best(self) -> ClassCandidate:
@@ -136,17 +138,19 @@ class ClassSearch:
         There, what lies beyond may be better; elsewhere the next one was tried, and was not.
         """
         best = self.best
-        how = Refinement(best.structure, best.size, best.towards, best.strength)
-        return "" if len(self.strengths) == 1 or best.log_loss < ALMOST_SURE else self._edges.get(how, "")
+        return "" if len(self.strengths) == 1 or best.log_loss < ALMOST_SURE else self._edges.get(_how(best), "")
 
-    def penalties(self, found: ClassCandidate) -> list[Penalty]:
-        """By which a candidate was refined, one after the other; none if it was not."""
-        if not found.towards:
-            return []
-        key = (found.structure, found.size, found.towards)
-        strengths = [one.strength for one in self._begun if (one.structure, one.size, one.towards) == key]
-        until = strengths[: strengths.index(found.strength) + 1]
-        return [Penalty(strength, found.towards, self.best_family.ordered) for strength in until]
+    @property
+    def recipe(self) -> Recipe:
+        """How the tables of the best candidate, or of the mean that was taken, are made."""
+        best = self.best
+        members = {_how(one): one.temperature for one in self.averaged} or {_how(best): 1.0}
+        paths = []
+        for towards in ("independence", "fit"):
+            path = [how for how in self._begun if how == Refinement(best.structure, best.size, towards, how.strength)]
+            last = max((place for place, how in enumerate(path) if how in members), default=-1)
+            paths.append(path[: last + 1])
+        return Recipe(members, [path for path in paths if path], self.calibration)
 
     def search(self, sizes: Iterable[int], patient: bool = True) -> None:
         """Try all sizes of all structures, each with all that may refine it; if `patient` while that pays.
@@ -172,6 +176,31 @@ class ClassSearch:
                 if self.budget.stopped():
                     break
 
+    def average(self) -> None:
+        """Take the mean of the candidates of the best one's structure and size, if it tells the class better.
+
+        It is the mean of the logarithms of their tables, each at its temperature, and so one network. It is judged as
+        they were. Those that are clearly worse than the best are left out, and where one penalty was given, or nothing
+        is refined, there is nothing to take the mean of.
+        """
+        best, family = self.best, self.best_family
+        weights = self.rows.weights_of_parts
+        alike = [
+            one
+            for one, losses in zip(self.tried, self._losses, strict=True)
+            if (one.structure, one.size) == (best.structure, best.size)
+            and not _deficit(losses - self.losses_of_best, weights)
+        ]
+        if len(alike) < 2 or len(self.strengths) == 1 or not self.budget.has_time or self.budget.stopped():
+            return
+        means = []
+        for trial, _ in self._of_best:
+            means.append((trial, family.mean_of([(trial.models[_how(one)], one.temperature) for one in alike])))
+        predictions = Predictions.of_all(trial.predicted(model) for trial, model in means)
+        temperature = predictions.temperature
+        if np.average(predictions.losses(temperature), weights=weights) < best.log_loss:
+            self.averaged, self._of_best, self.calibration = alike, means, Calibration(temperature)
+
     def calibrate(self) -> None:
         """Find the temperature and the matrix by which the network of the best candidate is calibrated for the class.
 
@@ -180,8 +209,9 @@ class ClassSearch:
         """
         family, best, budget, begun = self.best_family, self.best, self.budget, self.budget.used
         trials = [trial for trial, _ in self._of_best]
-        self.calibration = Calibration(best.temperature)
-        budget.reserved = self._work_to_learn(trials, best.towards)
+        temperature = self.calibration.temperature if self.averaged else best.temperature
+        self.calibration = Calibration(temperature)
+        budget.reserved = self._work_to_learn(trials)
         if not family.temper:
             return
 
@@ -194,26 +224,26 @@ class ClassSearch:
 
         judge = CalibrationJudge([partial(predicted, trial, model) for trial, model in self._of_best], allowed)
         if best.n_hidden != trials[0].classes or not self.rows.is_complete:
-            self.calibration = judge.tempered(best.temperature)
+            self.calibration = judge.tempered(temperature)
         if can_be_mixed(sum(trial.asked_rows for trial in trials), trials[0].classes):
             self.calibration = judge.mixed(self.calibration)
 
     def reserve_for_refining(self) -> None:
         """Reserve nothing any more but what refining the best candidate by all rows will cost."""
-        best, trial = self.best, self._of_best[0][0]
-        self.budget.reserved = self._times_the_rows(trial, REFINED_ROWS) * trial.refining[best.towards]
+        trial = self._of_best[0][0]
+        self.budget.reserved = self._times_the_rows(trial, REFINED_ROWS) * trial.refining
 
-    def _work_to_learn(self, trials: Sequence[Trial], towards: str, more: float = 0.0) -> float:
+    def _work_to_learn(self, trials: Sequence[Trial], more: float = 0.0) -> float:
         """What learning a candidate from all rows costs: what it cost in a part, and so much more, for more rows."""
         trial = trials[0]
-        refining = trial.refining[towards] + more / len(trials)
+        refining = trial.refining + more / len(trials)
         learning = self.starts * trial.learning
         return self._times_the_rows(trial) * learning + self._times_the_rows(trial, REFINED_ROWS) * refining
 
-    def _work_to_finish(self, trials: Sequence[Trial], towards: str, more: float = 0.0) -> float:
+    def _work_to_finish(self, trials: Sequence[Trial], more: float = 0.0) -> float:
         """What follows the search if this candidate is the best: calibrating it, and learning it from all rows."""
         calibrating = CALIBRATIONS * sum(trial.work + trial.asking for trial in trials) * trials[0].family.temper
-        return calibrating + self._work_to_learn(trials, towards, more)
+        return calibrating + self._work_to_learn(trials, more)
 
     def _times_the_rows(self, trial: Trial, most: float = np.inf) -> float:
         """How many times as many rows there are in all as a part learns from.
@@ -291,7 +321,7 @@ class ClassSearch:
         begun, paid = None, 0
         for strength in strengths:
             work = ITERATIONS * cost + len(trials) * trials[0].asking
-            if self.budget.is_over or not self.budget.allows(work, self._work_to_finish(trials, towards, work)):
+            if self.budget.is_over or not self.budget.allows(work, self._work_to_finish(trials, work)):
                 self.unfinished.add(trials[0].family.structure)
                 break
             found = self._judge(trials, Refinement(trials[0].family.structure, trials[0].size, towards, strength))
@@ -330,8 +360,8 @@ class ClassSearch:
             )
         )
         if self.best is self.tried[-1]:
-            self._of_best = [(trial, trial.tried) for trial in trials]
-            self.budget.reserved = self._work_to_finish(trials, how.towards)
+            self._of_best = [(trial, trial.models[how]) for trial in trials]
+            self.budget.reserved = self._work_to_finish(trials)
         self._losses.append(losses)
         return _Judged(losses, weights)
 
@@ -343,6 +373,11 @@ class ClassSearch:
         alike = [one.towards if how.towards else one.structure == how.structure for one in self.tried]
         some = [place for place, is_alike in enumerate(alike) if is_alike]
         return self._losses[min(some, key=lambda place: self.tried[place].log_loss)] if some else None
+
+
+def _how(found: ClassCandidate) -> Refinement:
+    """How a candidate was refined."""
+    return Refinement(found.structure, found.size, found.towards, found.strength)
 
 
 def _deficit(differences: np.ndarray, weights: np.ndarray) -> float:

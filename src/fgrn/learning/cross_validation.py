@@ -80,6 +80,11 @@ class PartedRows:
         back = [shares * self.table.row_weights for shares in self.kept_back]
         return [(self._some(self.table.row_weights - weights), self._some(weights)) for weights in back]
 
+    @cached_property
+    def weights_of_parts(self) -> np.ndarray:
+        """The weights of the rows kept back, part by part, as copies."""
+        return self.copies * np.concatenate([asked.row_weights for _, asked in self.parts])
+
     def _some(self, weights: np.ndarray) -> Evidence:
         rows = np.flatnonzero(weights > 1e-12 * self.table.row_weights)
         return replace(self.table.take(rows), row_weights=weights[rows])

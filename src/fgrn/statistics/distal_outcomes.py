@@ -116,7 +116,8 @@ class DistalOutcome(Result):
         rows = [
             [
                 f"class {one['class']}", *([one["level"]] if self.levels else []), f"{one[self._what]:.4f}",
-                "-" if one["boundary"] else f"{one['standard_error']:.4f}", f"{one['low']:.4f}", f"{one['high']:.4f}",
+                "-" if one["boundary"] or not one["standard_error"] else f"{one['standard_error']:.4f}",
+                f"{one['low']:.4f}", f"{one['high']:.4f}",
                 *(["boundary" if one["boundary"] else ""] if self.boundary.any() else []),
             ]
             for one in self.as_dicts()
@@ -137,6 +138,12 @@ class DistalOutcome(Result):
             found.append(
                 "boundary: the probability is 0 or 1 and has no standard error; its limits, as all limits of "
                 "probabilities, are those that a test with the variance at the limit does not reject"
+            )
+        sure = sorted(set(np.nonzero(~self.boundary & (self.errors == 0))[0].tolist()))
+        if sure:
+            found.append(
+                f"no standard error: the rows of class {', '.join(map(str, sure))} have one value of the outcome, from "
+                "which its variance is not known; use fewer classes"
             )
         if self.boundary.any() and ((self.means < 0) | (self.means > 1)).any():
             found.append(

@@ -60,11 +60,11 @@ class Estimate:
 
     @property
     def text(self) -> str:
-        """The estimate with its standard error, or a mark: b on the boundary, ? if not determined, fixed."""
-        mark = "b" if self.boundary else "?" if not self.identified else f"{self.error:.3g}"
-        mark = "fixed" if self.held else mark
-        shown = f"{self.value:.3f}" if self.what in ("size", "probability") else f"{self.value:.4g}"
-        return f"{shown} ({mark})"
+        """The estimate with its standard error, or a mark: b on the boundary, ? if not identified, fixed, certain."""
+        form = ".3f" if self.what in ("size", "probability") else ".4g"
+        mark = f"{self.error:{form}}" if self.error > 0 else "certain"
+        mark = "fixed" if self.held else "b" if self.boundary else mark if self.identified else "?"
+        return f"{self.value:{form}} ({mark})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,7 +30,7 @@ from .first_step import LaterStep, Uncertainty, membership_derivative
 from .fisher_information import Inverse
 from .intervals import check_level, half_width
 from .latent_classes import ClassLogits, LatentClasses, Patterns, memberships
-from .latent_profiles import ProfileErrors
+from .latent_profiles import UNDETERMINED, ProfileErrors
 from .results import Result
 from .standard_errors import ErrorKind, StandardErrors
 from .three_step import AssignedRows
@@ -349,6 +349,11 @@ def check_separation(logits: ClassLogits, inverse: Inverse, done: bool, by_assig
             "A covariate separates two classes: it tells for certain which of them a row does not belong to, so that "
             "its coefficient has no finite estimate.",
             remedies="leave it out, or join levels of it",
+        )
+    if np.abs(inverse.undetermined[: logits.count]).max(initial=0.0) > UNDETERMINED:
+        raise LearningError(
+            "The rows do not determine the coefficients: the items do not tell the classes apart, or a class is empty.",
+            remedies="use fewer classes",
         )
 
 

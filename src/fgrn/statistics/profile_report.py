@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ..core.exceptions import counted, shortened
-from ..core.printing import html_table, text_table
 from ..flow.em import History
 from ..tables.outputs import frame_of_records
 from .latent_classes import LatentClasses, Patterns
@@ -84,26 +83,15 @@ class LatentProfileReport(ModelSummary):
         numbers = _report_lines(self.errors.of("mean") + self.errors.of("variance"))
         items = _report_lines(self.errors.of("probability"))
         return [
-            ("Latent class analysis", [], self._summary_rows()),
-            ("Class sizes (s.e.)", ["", *heads], sizes),
-            ("Means and variances (s.e.)", ["column", "", *heads], numbers),
-            *([("Item-response probabilities (s.e.)", ["item", "level", *heads], items)] if items else []),
+            ("Model", ["", ""], self._summary_rows()),
+            ("Class sizes (standard errors)", ["", *heads], sizes),
+            ("Means and variances (standard errors)", ["column", "", *heads], numbers),
+            *([("Item-response probabilities (standard errors)", ["item", "level", *heads], items)] if items else []),
         ]
 
-    def __str__(self) -> str:
-        parts = [f"{title}\n{text_table(heads, rows, left=2, indent=2)}" for title, heads, rows in self._tables()]
-        first = [self.other_rows] if self.other_rows else []
-        parts[-1] += "".join(f"\n  {note}" for note in self.notes)
-        return "\n\n".join([*first, *parts, *([_listed(self._last_warnings)] if self._last_warnings else [])])
-
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        tables = "".join(html_table(title, heads, rows) for title, heads, rows in self._tables())
-        noted = "".join(f"<p>{escape(one)}</p>" for one in self.notes)
-        warned = "".join(f"<li>{escape(one)}</li>" for one in self._last_warnings)
-        first = f"<p>{escape(self.other_rows)}</p>" if self.other_rows else ""
-        return first + tables + noted + (f"<p>Warnings</p><ul>{warned}</ul>" if warned else "")
+    @property
+    def _marked(self) -> bool:
+        return any(one.boundary or not one.identified for one in self.errors.estimates)
 
 
 def _report_lines(estimates: list[Estimate]) -> list[list[str]]:
@@ -113,10 +101,6 @@ def _report_lines(estimates: list[Estimate]) -> list[list[str]]:
         what = one.what if one.level is None else str(one.level)
         lines.setdefault((one.column, what), []).append(one.text)
     return [[column, what, *cells] for (column, what), cells in lines.items()]
-
-
-def _listed(warnings: tuple[str, ...]) -> str:
-    return "\n".join(["Warnings", *(f"  - {one}" for one in warnings)])
 
 
 def latent_profile_report(
@@ -131,7 +115,8 @@ def profile_report_of(
 ) -> LatentProfileReport:
     """The report that follows from its parts."""
     convergence = Convergence.of(history)
-    warned = warnings_of_learning(rows, assignment, errors.of_levels, convergence) + _warnings_of(assignment, errors)
+    warned = warnings_of_learning(rows, parameters, assignment, errors.of_levels, convergence)
+    warned += _warnings_of(assignment, errors)
     return LatentProfileReport(rows, parameters, assignment, convergence, tuple(warned), errors)
 
 

@@ -200,6 +200,37 @@ class ModelSummary:
             ["converged", "yes" if self.convergence.converged else "no"],
         ]
 
+    def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
+        """The tables of the report: title, headings, rows."""
+        raise NotImplementedError
+
+    @property
+    def _marked(self) -> bool:
+        """Whether an estimate has a mark in place of its standard error."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        parts = [f"Latent class analysis, {counted(len(self.assignment.sizes), 'class', 'classes')}"]
+        parts += [self.other_rows] if self.other_rows else []
+        for title, heads, rows in self._tables():
+            left = 2 if heads[0] in ("item", "column") else 1
+            parts.append(f"{title}\n{text_table(heads if any(heads) else [], rows, left=left, indent=2)}")
+        if self.notes:
+            parts[-1] += "".join(f"\n  {note}" for note in self.notes)
+        if self._marked:
+            parts.append("b: on the boundary, no standard error; ?: not identified")
+        if self._last_warnings:
+            parts.append("Warnings\n" + "\n".join(f"  - {one}" for one in self._last_warnings))
+        return "\n\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        tables = "".join(html_table(title, heads, rows) for title, heads, rows in self._tables())
+        warned = "".join(f"<li>{escape(one)}</li>" for one in (*self.notes, *self._last_warnings))
+        first = f"<p>{escape(self.other_rows)}</p>" if self.other_rows else ""
+        return f"<div>{first}{tables}{f'<ul>{warned}</ul>' if warned else ''}</div>"
+
 
 @dataclass(frozen=True, eq=False)
 class LatentClassReport(ModelSummary):
@@ -296,6 +327,10 @@ class LatentClassReport(ModelSummary):
         ]
 
     @property
+    def _marked(self) -> bool:
+        return bool((self.errors.boundary | ~self.errors.identified).any())
+
+    @property
     def notes(self) -> list[str]:
         """What numbers mean, and how the fit was tested, in sentences."""
         return [*super().notes, *self.fit.notes]
@@ -304,28 +339,6 @@ class LatentClassReport(ModelSummary):
         """The same report with the classes in another order: class k becomes what class `order[k]` was."""
         errors = self.errors.ordered(order)
         return report_of(self.n_rows, self.n_parameters, self.assignment.ordered(order), errors, self.fit, history)
-
-    def __str__(self) -> str:
-        parts = [f"Latent class analysis, {counted(len(self.assignment.sizes), 'class', 'classes')}"]
-        parts += [self.other_rows] if self.other_rows else []
-        for title, heads, rows in self._tables():
-            left = 2 if heads[0] == "item" else 1
-            parts.append(f"{title}\n{text_table(heads if any(heads) else [], rows, left=left, indent=2)}")
-        if self.notes:
-            parts[-1] += "".join(f"\n  {note}" for note in self.notes)
-        if (self.errors.boundary | ~self.errors.identified).any():
-            parts.append("b: on the boundary, no standard error; ?: not identified")
-        if self._last_warnings:
-            parts.append("Warnings\n" + "\n".join(f"  - {one}" for one in self._last_warnings))
-        return "\n\n".join(parts)
-
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        tables = "".join(html_table(title, heads, rows) for title, heads, rows in self._tables())
-        warned = "".join(f"<li>{escape(one)}</li>" for one in (*self.notes, *self._last_warnings))
-        first = f"<p>{escape(self.other_rows)}</p>" if self.other_rows else ""
-        return f"<div>{first}{tables}{f'<ul>{warned}</ul>' if warned else ''}</div>"
 
 
 def _with_error(errors: StandardErrors, place: int) -> str:
@@ -358,18 +371,24 @@ def report_of(
 ) -> LatentClassReport:
     """The report that follows from its parts."""
     convergence = Convergence.of(history)
-    warned = warnings_of_learning(rows, assignment, errors, convergence) + _warnings(assignment, errors, fit)
+    warned = warnings_of_learning(rows, parameters, assignment, errors, convergence)
+    warned += _warnings(assignment, errors, fit)
     return LatentClassReport(rows, parameters, assignment, convergence, tuple(warned), errors, fit)
 
 
 def warnings_of_learning(
-    rows: int, assignment: Assignment, errors: StandardErrors, convergence: Convergence
+    rows: int, parameters: int, assignment: Assignment, errors: StandardErrors, convergence: Convergence
 ) -> list[str]:
     """Warnings about rows, starts, convergence, empty classes and identification, in sentences."""
     found, weight = [], assignment.fit.weight
     several = len(assignment.sizes) > 1
     if rows == 1:
         found.append("There is one row only, from which standard errors cannot be estimated.")
+    elif parameters > rows:
+        found.append(
+            f"There are more parameters ({parameters:,}) than rows ({rows:,}): the estimates say little of other rows. "
+            "Use fewer classes."
+        )
     if weight < FEW_OF_ROWS * rows:
         found.append(
             f"The weights of {rows:,} rows sum to {weight:,.4g}, and are taken for numbers of rows: standard errors, "
@@ -400,8 +419,9 @@ def warnings_of_information(errors: StandardErrors) -> list[str]:
     found = []
     if errors.rank < errors.n_free:
         found.append(
-            f"The model is not identified: the information matrix has rank {errors.rank:,} for {errors.n_free:,} "
-            "parameters, so that other estimates fit as well. Use fewer classes, or more items or rows."
+            f"The model is not identified: the information matrix has rank {errors.rank:,} for "
+            f"{counted(errors.n_free, 'parameter')}, so that other estimates fit as well. Use fewer classes, or more "
+            "items or rows."
         )
     if not errors.concave:
         found.append(
@@ -415,7 +435,9 @@ def _warnings(assignment: Assignment, errors: StandardErrors, fit: GoodnessOfFit
     found = []
     if errors.rank == errors.n_free and fit.df < 0:
         found.append(
-            f"There are more parameters ({fit.parameters:,}) than independent cells ({fit.cells - fit.tables:,})."
+            f"There are more parameters ({fit.parameters:,}) than independent cells ({fit.cells - fit.tables:,}) in "
+            "the table of all items, so that no rows identify them: other estimates fit as well. Use fewer classes, or "
+            "more items."
         )
     inside = errors.boundary.copy()
     for k in assignment.empty:

@@ -170,10 +170,7 @@ def _moments(time: Any, count: int) -> tuple[np.ndarray, bool]:
             raise EvidenceError("the time of this row is not known.", row=row, value=value)
     array = np.array(values)
     if array.dtype.kind == "O":
-        try:
-            array = np.array(values, dtype="datetime64[ns]")
-        except (TypeError, ValueError):
-            raise EvidenceError("Times are numbers, dates, or words that sort in their order.") from None
+        array = _read_objects(values)
     if array.dtype.kind == "U":
         array = _read_words(array)
         if array.dtype.kind == "U":
@@ -184,6 +181,19 @@ def _moments(time: Any, count: int) -> tuple[np.ndarray, bool]:
     if array.dtype.kind in "mM":
         return array.astype("datetime64[ns]" if array.dtype.kind == "M" else "timedelta64[ns]").astype(np.int64), True
     return (array, True) if array.dtype.kind in "iuf" else (np.unique(array, return_inverse=True)[1].reshape(-1), False)
+
+
+def _read_objects(values: list[Any]) -> np.ndarray:
+    """Dates, with time zones or without, or lengths of time, as NumPy's; an error if they are something else."""
+    lengths = all(isinstance(value, timedelta) for value in values)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # NumPy's on time zones, which it converts to UTC
+            return np.array(values, dtype="timedelta64[ns]" if lengths else "datetime64[ns]")
+    except (TypeError, ValueError):
+        raise EvidenceError(
+            "Times are numbers, dates, lengths of time, or words that sort in their order, all of one kind."
+        ) from None
 
 
 def _refuse_equal_times(order: np.ndarray, begins: np.ndarray, moments: np.ndarray, parted: bool) -> None:
