@@ -41,7 +41,6 @@ from ..queries.questions import MostProbable, Queries, most_probable
 from ..queries.sampling import sampled
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
-from .conditioned import estep_of_rows
 from .wired_model import WiredModel
 
 
@@ -434,6 +433,8 @@ class Network(WiredModel, Queries):
     # Behind the scenes: what a network of another kind does in its own way
 
     def _estep(self, engine: engines.Engine, plan: Plan, programs: Programs, **options: Any) -> EStepOf:
+        from .conditioned import estep_of_rows
+
         return partial(estep_of_rows, engine, plan, programs, **options)
 
     def _structure(self, plan: Plan) -> tuple[object, ...]:
