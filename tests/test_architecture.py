@@ -12,7 +12,6 @@ import inspect
 import pickle
 import subprocess
 import sys
-import typing
 from collections import Counter
 from collections.abc import Iterator, Set
 from functools import cache
@@ -81,6 +80,14 @@ SAME_NAME = {
     "search": "the command, and what it runs",
 }
 """Functions and classes of one name in several modules that mean the same, or are public under that name."""
+
+SAME_CONSTANT = {
+    **dict.fromkeys(
+        ("SOURCE", "FORWARD", "BACKWARD", "DIVERT"), "the steps of plans and engines, and operations of tapes"
+    ),
+    "UNKNOWN": "one constant, in two places for those who import it",
+}
+"""Constants of one name that are imported from several modules, and mean the same."""
 
 SAME_FILE = {
     "cycles": "the paper's cycles in the CPU engine, and the kernel for them",
@@ -369,6 +376,36 @@ def test_a_name_means_one_thing() -> None:
     assert not new, "rename all but one of each, so that the name says what it does"
 
 
+def assigned(file: str) -> set[str]:
+    """The constants and types that a file assigns at its top level."""
+    found: set[str] = set()
+    for node in syntax(file).body:
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        found |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+    return found
+
+
+def test_a_constant_that_is_imported_means_one_thing() -> None:
+    """A constant or type that is imported comes from one file; one that is not may have a short name of its own."""
+    home: dict[str, set[str]] = {}
+    for file in SOURCES:
+        package = ["fgrn", *Path(file).parent.parts]
+        for node in ast.walk(syntax(file)):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                module = ".".join([*package[: len(package) - node.level + 1], *([node.module] if node.module else [])])
+                path = "/".join(module.split(".")[1:])
+                for origin in (f"{path}.py", f"{path}/__init__.py"):
+                    if origin in SOURCES:
+                        for name in {alias.name for alias in node.names} & assigned(origin):
+                            home.setdefault(name, set()).add(origin)
+    twice = {name: files for name, files in home.items() if len(files) > 1 and not name.startswith("_")}
+    new = {name: files for name, files in twice.items() if name not in SAME_CONSTANT}
+    assert not new, "rename all but one of each, so that the name says what it is"
+    assert len(home) > 100
+
+
 def test_a_file_name_means_one_thing() -> None:
     """A reader finds a subject by the names of files: no two share one, but for the listed ones."""
     names = Counter(Path(file).stem for file in SOURCES if not file.endswith("__init__.py"))
@@ -518,52 +555,6 @@ def test_what_is_given_is_not_written_to(engine: str) -> None:
     net.complete(data, engine=engine)
     after = {name: column.tobytes() for name, column in data.items()} | {"weights": weights.tobytes()}
     assert after == before
-
-
-def test_every_kind_of_block_has_its_parts() -> None:
-    """Its class in the graph, its messages in plans, and its functions in every table of the engines."""
-    from fgrn.engines import reference, tape, tracing
-    from fgrn.graph.blocks import Block
-    from fgrn.plan.block_kinds import BACKWARD, DIVERT, FORWARD, KINDS, SOURCE
-
-    steps = {SOURCE, FORWARD, BACKWARD, DIVERT}
-    assert {block.kind for block in typing.get_args(Block)} == set(KINDS)
-    assert set(reference.STEPS) == set(tape.STEPS) == steps
-    assert set(tracing.CHOICES) == set(KINDS)
-    S, Y = Variable("S", 2), Variable("Y", 2)
-    copies = [Variable("A", 2), Variable("B", 2)]
-    plan = Network([Source(S), Diverter([S], copies), SISO(copies[0], Y), SISO(copies[1], Variable("Z", 2))])._plan()
-    emitted = {
-        kind
-        for one in KINDS.values()
-        for block in range(one.count(plan))
-        for kind, *_ in one.steps(plan, block, one.outgoing(plan, block))
-    }
-    assert emitted == steps
-
-
-def test_every_operation_of_a_tape_is_run_by_a_kernel() -> None:
-    """The kernels compare the operation on a tape with each name; the operations are numbered in one place."""
-    basics = ast.parse(SOURCES["engines/kernels/basics.py"].read_text(encoding="utf-8"))
-    ranges = [
-        [name.id for name in node.targets[0].elts if isinstance(name, ast.Name)]
-        for node in basics.body
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple) and isinstance(node.value, ast.Call)
-    ]
-    operations = {name for names in ranges if {"CONSTANT", "SCATTER"} & set(names) for name in names}
-    trees = ast.parse(SOURCES["engines/kernels/trees.py"].read_text(encoding="utf-8"))
-    run = {
-        node.comparators[0].id
-        for node in ast.walk(trees)
-        if isinstance(node, ast.Compare) and isinstance(node.comparators[0], ast.Name)
-    }
-    assert len(operations) == 12
-    assert operations <= run
-
-
-def test_engines_number_the_steps_as_plans_do() -> None:
-    kinds = ("SOURCE", "FORWARD", "BACKWARD", "DIVERT")
-    assert [getattr(fgrn.engines, kind) for kind in kinds] == [getattr(fgrn.plan.block_kinds, kind) for kind in kinds]
 
 
 def test_what_was_found_cannot_be_written_over() -> None:

@@ -652,6 +652,20 @@ def test_digests_of_rows_are_those_of_earlier_versions() -> None:
     assert encode(net._plan(), data).digests()["weights"] == "3e5f5b3078b7a4b3d938786e53b1271e"
 
 
+def test_a_checkpoint_of_the_first_version_is_resumed(tmp_path: Path) -> None:
+    """The file was written by the first version, as `begun` is, and must not be replaced."""
+    place = tmp_path / "run.ckpt"
+    place.write_bytes((Path(__file__).parent / "data" / "version-1.ckpt").read_bytes())
+    prior = [0.3614673071516644, 0.324438407284715, 0.31409428556362057]  # as that version read it, bit for bit
+    assert fgrn.load(place).prior("S").tolist() == prior
+    again, plain = lvm(), lvm()
+    found = again.learn(table(), **OPTIONS, checkpoint=place, resume=True)
+    whole = plain.learn(table(), **OPTIONS)
+    np.testing.assert_allclose(found.log_likelihood, whole.log_likelihood, rtol=1e-13)
+    for name in STATES:
+        np.testing.assert_allclose(again.table(name), plain.table(name), rtol=1e-11)
+
+
 # Files
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,16 +19,17 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import fgrn
 from fgrn import LatentClassifier, NaiveBayesClassifier
-from fgrn.bayes.class_trees import HiddenTreeFamily, class_hidden_tree, class_tree_mixture
+from fgrn.bayes.class_trees import HiddenTreeFamily, class_hidden_tree, class_tree_mixture, tree_of_columns
 from fgrn.cli import main
 from fgrn.cli.choosing import Refining
 from fgrn.cli.fitting import _selection_lines, fit
 from fgrn.cli.wording import spoken
-from fgrn.core.exceptions import FgrnWarning
+from fgrn.core.exceptions import ConvergenceWarning, FgrnWarning
+from fgrn.core.progress import ReadingProgress
 from fgrn.graph.class_family import ClassFamily
 from fgrn.learning.calibration import HOTTEST, Calibration, CalibrationJudge, Predictions, can_be_mixed
-from fgrn.learning.choice_budget import Budget
-from fgrn.learning.classifier_choice import _Judged
+from fgrn.learning.choice_budget import MOST_WORK, Budget
+from fgrn.learning.classifier_choice import ClassSearch, _Judged
 from fgrn.learning.conditional import Conditional, Penalty
 from fgrn.learning.criteria import EQUAL, ClassCandidate, ClassSelection
 from fgrn.learning.cross_validation import PartedRows, mean_and_error
@@ -88,7 +91,7 @@ def test_the_network_of_a_tree_per_state_is_the_bayesian_network(hidden: int) ->
     data["c"] = Coded(np.where(rng.random(200) < 0.7, data["a"].codes, rng.integers(0, 3, 200)).astype(np.int32))
     observed = {name: list(range(size)) for name, size in {**states, "c": 3}.items()}
     rows = encoded(data)
-    net = class_tree_mixture(observed, "y", hidden, rows)
+    net = class_tree_mixture(observed, "y", hidden, tree_of_columns(observed, "y", rows))
     net.learn(rows, epochs=5, smoothing=0.5, engine="reference")
     arcs = fgrn.tan(data, "y", states=observed).arcs
     assert {(one, other) for one, other in arcs if one != "y"} == {("a", "c")} | {("a", "b")} & set(arcs)
@@ -383,7 +386,7 @@ def test_a_matrix_changes_what_is_told_of_the_class(structure: str) -> None:
     observed = {name: list(range(count)) for name, count in states.items()}
     build = {
         "per_class": lambda: fgrn.class_mixture(states, "y", 1),
-        "tan": lambda: class_tree_mixture(observed, "y", 1, encoded(data)),
+        "tan": lambda: class_tree_mixture(observed, "y", 1, tree_of_columns(observed, "y", encoded(data))),
         "tree": lambda: class_hidden_tree(observed, "y", 1, encoded(data)),
     }
     net = build[structure]()
@@ -622,7 +625,7 @@ def test_a_penalty_at_which_the_budget_ended_is_warned_of(monkeypatch: pytest.Mo
     """The only one that the budget allows is the best of them."""
     allowed: list[float] = []
 
-    def allows(budget: Budget, work: float) -> bool:
+    def allows(budget: Budget, work: float, finishing: float = 0.0) -> bool:
         allowed.extend([work] * (work > 0))
         return len(allowed) <= 1
 
@@ -630,6 +633,57 @@ def test_a_penalty_at_which_the_budget_ended_is_warned_of(monkeypatch: pytest.Mo
     table, y = repeated_columns()
     with pytest.warns(FgrnWarning, match="the weakest that was tried before the budget ended, 3, .*max_seconds=10"):
         LatentClassifier(1, structure="per_class", random_state=0, engine="cpu").fit(table, y)
+
+
+# Bins of numbers
+
+
+def stripes(bins: int) -> tuple[pd.DataFrame, np.ndarray]:
+    """A number whose equal parts are of one class and of the other in turn, and one that tells nothing."""
+    x = (np.arange(400) * 7 % 400) / 400
+    y = (x * bins).astype(int) % 2
+    y[::11] = 1 - y[::11]
+    return pd.DataFrame({"x": x, "z": np.random.default_rng(0).random(400)}), y
+
+
+@pytest.fixture
+def one_state() -> LatentClassifier:
+    return LatentClassifier(1, structure="per_class", refine=3.0, random_state=0, engine="cpu")
+
+
+def test_bins_are_chosen_for_the_class(one_state: LatentClassifier) -> None:
+    X, y = stripes(20)
+    model = one_state.fit(X, y)
+    assert [len(column.levels) for column in model.schema_.values()] == [20, 20]
+    assert model.score(X, y) > 0.85
+    order = np.random.default_rng(1).permutation(len(X))
+    other = pickle.loads(pickle.dumps(clone(model).fit(X.iloc[order], y[order])))
+    assert other.schema_ == model.schema_
+    usual = clone(model).set_params(n_bins=10).fit(X, y)
+    assert usual.score(X, y) < 0.6
+
+
+def test_there_are_as_many_bins_as_usual_where_no_other_number_is_clearly_better(one_state: LatentClassifier) -> None:
+    X, y = stripes(2)
+    model = one_state.fit(X, y)
+    assert model.schema_ == clone(model).set_params(n_bins=10).fit(X, y).schema_
+    words = X.astype({"x": int}).astype(str)[["x"]].assign(w=y.astype(str))
+    assert one_state.fit(words, y).schema_.states == {"x": ["0"], "w": ["0", "1"]}
+    assert one_state.set_params(max_seconds=1e-9).fit(X, y).schema_ == model.schema_
+
+
+def test_the_command_chooses_bins(tmp_path: Path, capsys: Any) -> None:
+    X, y = stripes(20)
+    rows, model = str(tmp_path / "a.csv"), str(tmp_path / "m.fgrn")
+    X.assign(y=y).to_csv(rows, index=False)
+    options = ["fit", rows, "--bins", "auto", "-o", model]
+    assert main([*options, "--target", "y", "--model", "tan", "--hidden", "1", "--refine", "3"]) == 0
+    assert fgrn.load(model).n_bins == "auto"
+    assert len(fgrn.load(model).schema_["x"].levels) == 20
+    assert main(options) == 2
+    assert "--bins auto is for --target" in capsys.readouterr().err
+    assert main([*options[:3], "many", "-o", model]) == 2
+    assert "'many'" in capsys.readouterr().err
 
 
 # Rows that are kept back
@@ -653,7 +707,7 @@ def test_every_row_is_kept_back_once() -> None:
     rows = PartedRows.of(encoded(data), "y", 0)
     assert rows.kept_back.sum(axis=0) == pytest.approx(np.ones(rows.table.rows))
     assert rows.table.weight == 200
-    for learnt_from, asked in rows.parts():
+    for learnt_from, asked in rows.parts:
         assert learnt_from.weight + asked.weight == pytest.approx(200)
         assert asked.weight == pytest.approx(40, abs=3)
 
@@ -845,12 +899,53 @@ def test_a_tree_without_edges_is_not_tried() -> None:
 
 def test_a_budget_of_seconds_ends_the_choice() -> None:
     X, y = exclusive(200)
-    model = LatentClassifier(random_state=0, engine="cpu", max_seconds=1e-9).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="'max_seconds' ended learning"):  # of values that are missing
+        model = LatentClassifier(random_state=0, engine="cpu", max_seconds=1e-9).fit(X, y)
     assert len(model.selection_.candidates) == 1
     assert model.selection_.unfinished == ("per_class", "tan")
     assert "the budget ended before all of per_class and tan was tried" in str(model.selection_)
     with pytest.raises(ValueError, match="max_seconds"):
         LatentClassifier(max_seconds=0).fit(X, y)
+
+
+def test_seconds_that_are_over_end_learning_from_all_rows() -> None:
+    X, y = exclusive(200)
+    model = LatentClassifier(4, structure="per_class", random_state=0, engine="cpu", max_seconds=1e-9)
+    with pytest.warns(ConvergenceWarning, match="'max_seconds' ended learning from all rows after 1 epoch, .*=2e-09"):
+        model.fit(X, y)
+    assert model.history_.epochs == 1
+
+
+def test_what_follows_the_choice_is_kept_in_the_budget() -> None:
+    """As seconds, by the pace of the work until then; or as work."""
+    budget = Budget(100.0, lambda: False, begun=time.monotonic() - 50)
+    budget.spend(10.0)
+    assert budget.allows(9.0)
+    assert not budget.allows(9.0, finishing=2.0)
+    budget.reserved = 9.0
+    assert budget.has_time
+    assert not budget.allows(2.0)
+    budget.reserved = 11.0
+    assert not budget.has_time
+    work = Budget(None, lambda: False, rows=10_000, reserved=0.5 * MOST_WORK)
+    work.spend(0.4 * MOST_WORK)
+    assert work.allows(0.05 * MOST_WORK)
+    assert not work.allows(0.05 * MOST_WORK, finishing=0.6 * MOST_WORK)
+    assert work.has_time
+
+
+def test_a_table_with_more_rows_than_are_chosen_by_keeps_more_seconds_to_learn_from_them() -> None:
+    states, data = three_classes(100)
+    family = replace(FAMILY, build=lambda size, rows: fgrn.class_mixture(states, "y", size))
+    rows = PartedRows.of(encoded(data), "y", 0)
+    reserved = {}
+    for seconds, count in ((1e9, 100), (1e9, 1_000_000), (None, 100), (None, 1_000_000)):
+        budget = Budget(seconds, lambda: False)
+        search = ClassSearch(replace(rows, count=float(count)), [family], budget, ReadingProgress(0))
+        search.search([1])
+        reserved[seconds, count] = budget.reserved
+    assert reserved[1e9, 1_000_000] == pytest.approx(10_000 * reserved[1e9, 100])
+    assert reserved[None, 1_000_000] == pytest.approx(200 * reserved[None, 100])  # work is counted for the choice alone
 
 
 def test_the_command_tells_that_time_was_short_where_it_was_limited(tmp_path: Path, capsys: Any) -> None:

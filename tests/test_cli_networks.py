@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from test_cli import said
 
 import fgrn
 from fgrn import BayesianNetwork
+from fgrn.bayes.climbing import Climb
 from fgrn.bayes.tree_mixture import own_names, own_table
 from fgrn.cli import main
 from fgrn.cli.answers import plain
@@ -459,9 +461,44 @@ def test_search_writes_the_network_it_finds(tmp_path: Path, capsys: pytest.Captu
     assert found["arcs"][0]["strength"] == 1.0
 
 
+def test_an_interrupted_search_writes_the_best_network_so_far(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, out = tmp_path / "table.csv", tmp_path / "net.bif"
+    table.write_text("a,b,c,d\n" + "0,0,1,1\n1,1,0,0\n0,0,0,0\n" * 30)
+    go = Climb._go
+
+    def interrupted(self: Climb, *move: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+        go(self, *move)
+
+    monkeypatch.setattr(Climb, "_go", interrupted)
+    assert main(["search", str(table), "-o", str(out)]) == 130
+    told = capsys.readouterr()
+    assert "stopping after this move" in told.err
+    assert "interrupted: this is the best network found so far" in told.out
+    assert len(fgrn.read(out).arcs) == 1  # type: ignore[attr-defined]
+    table.write_text("a,b,c,d\n" + "0,0,1,1\n1,1,0,\n0,0,0,0\n" * 30)
+    assert main(["search", str(table), "--draws", "2", "--json"]) == 130
+    assert json.loads(capsys.readouterr().out)["rounds"] == 1
+
+
+def test_search_with_a_hidden_variable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("a,b\n" + "0,0\n1,1\n1,0\n" * 20)
+    arcs = ["--required", "h>a", "--required", "h>b"]
+    settings = ["--hidden", "h=2", "--draws", "2", "--rounds", "1", "--json"]
+    assert main(["search", str(table), *arcs, *settings]) == 0
+    assert json.loads(capsys.readouterr().out)["variables"] == 3
+    assert main(["search", str(table), "--score", "log_likelihood", "--held-out", "0.5", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["score_name"] == "log_likelihood"
+
+
 @pytest.mark.parametrize(
     ("options", "status", "expected"),
     [
+        (["--hidden", "h"], 2, "NAME=STATES"),
+        (["--hidden", "h=2"], 1, "has no arc to begin with"),
         (["--required", "a>z"], 1, "there is no column 'z' here"),
         (["--required", "ab"], 2, "PARENT>CHILD"),
         (["--required", "a>b", "--forbidden", "a>b"], 1, "is required, and it is forbidden"),

@@ -14,6 +14,7 @@ from random_models import as_evidence, bayesian_network, joint_of, marginal, mar
 import fgrn
 from fgrn import BayesianNetwork, ImpossibleEvidence, WiringError
 from fgrn.bayes import clique_sweeps
+from fgrn.bayes.matrix_sums import summed_by_matrices
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -198,3 +199,24 @@ def test_what_is_kept_of_a_question_is_complete_and_may_be_forgotten_at_any_time
     assert len(stored) == 1
     with pytest.raises(fgrn.ImpossibleEvidence):
         network.joint({"b": [1]}, ["c"])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_two_tables_are_summed_by_products_of_matrices(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    sizes = [*random.integers(1, 5, size=6).tolist(), 6, 7, 8]
+    axes = (*tuple(sorted(random.choice(range(1, 7), random.integers(0, 5), replace=False).tolist())), 9)
+    rows = int(random.integers(1, 3))
+    first = [*random.choice([True, False], 6).tolist(), True, False, True]
+    second = [not here or there for here, there in zip(first, random.choice([True, False], 9), strict=True)]
+    second[6:] = [False, True, True]
+    one = random.random([rows, *(size if here else 1 for size, here in zip(sizes, first, strict=True))])
+    other = random.random([1, *(size if here else 1 for size, here in zip(sizes, second, strict=True))])
+    found = summed_by_matrices(one, other, sizes, axes)
+    expected = (one * other).sum(axis=axes)
+    if found is None:  # the matrices are small
+        assert expected.size < 42 * 512
+    else:
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    alone = summed_by_matrices(one, one, sizes, axes)
+    assert alone is None, "one table has nothing that the other has not"

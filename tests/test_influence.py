@@ -498,3 +498,12 @@ def test_a_noisy_max_that_xdsl_cannot_hold_is_warned_of(tmp_path: Path) -> None:
 def test_a_model_file_is_written_by_save(tmp_path: Path) -> None:
     with pytest.raises(FgrnError, match=r"model\.save\("):
         fgrn.write(BayesianNetwork({"a": 2}), tmp_path / "n.fgrn")
+
+
+def test_the_tables_of_a_diagram_follow_the_memory_limit() -> None:
+    net = BayesianNetwork({"a": 4, "d": 3})
+    diagram = InfluenceDiagram(net, {"d": ["a"]}, {"u": (["a", "d"], np.ones((4, 3)))})
+    assert diagram.solve().expected_utility == pytest.approx(1.0)
+    diagram.network.memory_limit = 100.0
+    with pytest.raises(fgrn.WiringError, match=r"12 joint states; that takes about .* GiB, and the limit is"):
+        diagram.solve()

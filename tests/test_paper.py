@@ -23,7 +23,7 @@ from fgrn.showcase.paper_results import (
     RECOMMENDED,
     WAYS_OF_LEARNING,
     Figures,
-    Outcome,
+    PaperRun,
     Results,
     Score,
     Way,
@@ -92,13 +92,13 @@ def test_bins_hold_about_as_many_learnt_rows_each(survey: paper._CodedTable) -> 
     learnt = np.arange(300)
     binned = survey.binned(learnt)
     counts = np.bincount(binned.codes[learnt, 0])
-    assert len(counts) == len(binned.states["age"]) == paper_results.BINS
-    assert counts.min() > 300 / paper_results.BINS / 2
+    assert len(counts) == len(binned.states["age"]) == paper_results.PAPER_BINS
+    assert counts.min() > 300 / paper_results.PAPER_BINS / 2
     assert (binned.codes[:, 1:] == survey.codes[:, 1:]).all()
 
 
 @pytest.mark.parametrize(
-    "way", [Way(smoothing=1.0, hidden=None), Way(smoothing=1.0, hidden=None, bins=paper_results.BINS)]
+    "way", [Way(smoothing=1.0, hidden=None), Way(smoothing=1.0, hidden=None, bins=paper_results.PAPER_BINS)]
 )
 def test_nothing_is_known_of_test_rows_while_learning(survey: paper._CodedTable, way: Way) -> None:
     """Other test rows give the same bins, number of states and network."""
@@ -164,7 +164,7 @@ def test_an_impossible_row_gets_the_commonest_class(survey: paper._CodedTable, m
     train, test = np.arange(300), np.arange(300, 400)
     found = paper._run_once(survey, Way(hidden=2), train, test, seed=0)
     commonest = np.bincount(survey.codes[train, -1]).argmax()
-    assert found == Outcome(
+    assert found == PaperRun(
         100 * np.mean(survey.codes[train, -1] == commonest), 100 * np.mean(survey.codes[test, -1] == commonest), 100, 2
     )
 
@@ -209,11 +209,11 @@ def test_batch_learning_holds_messages_of_every_row(survey: paper._CodedTable) -
 
 
 def test_mean_and_spread() -> None:
-    score = Score("t", "m", "file", [Outcome(50.0, 40.0), Outcome(60.0, 44.0)])
+    score = Score("t", "m", "file", [PaperRun(50.0, 40.0), PaperRun(60.0, 44.0)])
     assert (score.mean("train"), score.mean()) == (55.0, 42.0)
     assert score.spread() == pytest.approx(np.sqrt(8))
     assert score.shown() == "42.0 ± 2.8"
-    single = Score("t", "m", "file", [Outcome(50.0, 40.0)])
+    single = Score("t", "m", "file", [PaperRun(50.0, 40.0)])
     assert (single.spread(), single.shown()) == (0.0, "40.0")
 
 
@@ -222,7 +222,7 @@ def test_mean_and_spread() -> None:
     [(41.9, "beaten"), (42.0, "within two spreads"), (47.6, "within two spreads"), (47.7, "not reached")],
 )
 def test_verdicts(figure: float, verdict: str) -> None:
-    score = Score("t", "m", "file", [Outcome(0.0, 40.0), Outcome(0.0, 44.0)])
+    score = Score("t", "m", "file", [PaperRun(0.0, 40.0), PaperRun(0.0, 44.0)])
     assert score.verdict(figure) == verdict
 
 

@@ -19,6 +19,7 @@ import fgrn
 from fgrn import BayesianNetwork, FgrnWarning, LearningError, UnknownNameError, Variable
 from fgrn.bayes import scores
 from fgrn.bayes.independence_search import IndependenceTests, _Skeleton, structure_by_tests
+from fgrn.bayes.order_search import OrderSearch
 from fgrn.bayes.scores import SCORES, FamilyScores
 from fgrn.bayes.structure_search import SEARCHES, SearchSettings
 from fgrn.engines import family_table
@@ -622,3 +623,17 @@ def test_equal_rows_count_as_one_with_a_weight() -> None:
 def test_infinity_is_no_state(learn: Any) -> None:
     with pytest.raises(fgrn.SchemaError, match="infinity is no state"):
         learn({"a": [1.5, np.inf] * 10, "b": [0, 1] * 10})
+
+
+def test_an_order_search_exchanges_parents_where_no_more_are_allowed() -> None:
+    draw = np.random.default_rng(0)
+    c, d = draw.integers(0, 3, (2, 2_000))
+    both = 3 * c + d
+    a = np.where(draw.random(2_000) < 0.9, both, draw.integers(0, 9, 2_000))  # tells most, alone; c and d tell all
+    y = np.where(draw.random(2_000) < 0.99, both, 0)
+    table, plan = SearchSettings(score="aic", tiers=[["a", "c", "d"], ["y"]], max_parents=2).prepared(
+        {"a": a, "c": c, "d": d, "y": y}
+    )
+    family = FamilyScores.of(table.evidence, table.sizes, plan.rule)
+    assert family.score(3, frozenset([0])) > max(family.score(3, frozenset([one])) for one in (1, 2))
+    assert OrderSearch(family, plan.rules).family(3, 0b0111).parents == {1, 2}

@@ -85,11 +85,11 @@ def test_cells_that_underflow_are_left_to_the_reference_engine(seed: int, leaves
 
 @pytest.mark.parametrize(("precision", "bound"), [("float32", 2e-5), ("tf32", 2e-5), ("bfloat16", 0.05)])
 def test_other_precisions_are_near(precision: str, bound: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fgrn.engines.device import device_counts
     from fgrn.engines.device import engine as device_engine
-    from fgrn.engines.device import sweeps
 
     monkeypatch.setattr(device_engine, "MOST_ROWS", 16)  # four blocks
-    monkeypatch.setattr(sweeps, "ADDED_AT_ONCE", 3)
+    monkeypatch.setattr(device_counts, "ADDED_AT_ONCE", 3)
     rng = np.random.default_rng(0)
     names = [f"Y{i}" for i in range(12)]
     net = fgrn.stack(dict.fromkeys(names, 4), hidden=[5, 3], groups=[[names[:4], names[4:8], names[8:]]])

@@ -38,6 +38,7 @@ from ..queries.sampling import draw_states
 from ..tables import frames
 from ..tables.encoded import EncodedTable
 from .causal import Interventions
+from .clique_memory import LEARNING_REMEDIES, check_memory, engine_memory
 from .compact_kinds import compact_of_record
 from .compact_tables import CompactTable, TableFamily
 from .credible import UncertainQueries
@@ -45,7 +46,7 @@ from .document import Document
 from .factored import FactoredModel, checked_variables, variables_of
 from .importance import SampledQueries
 from .observation_value import InformationQueries
-from .realisation import LEARNING_REMEDIES, ScopedTable, check_memory, engine_memory, shape_of
+from .realisation import ScopedTable, shape_of
 from .sensitivity import SensitivityQueries
 
 if TYPE_CHECKING:

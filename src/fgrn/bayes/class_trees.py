@@ -18,7 +18,6 @@ from ..graph.blocks import SISO
 from ..graph.class_family import CALL, CELL, ClassFamily
 from ..graph.network import Network
 from ..graph.structures import states_of_classes
-from ..learning.calibration import Calibration
 from ..tables.encoded import Evidence
 from .bayesian import BayesianNetwork
 from .hidden_trees import LINK_ROWS, TreeRows, initial_tables, joined_as_tree, network_of_tree, pairs_in_bins
@@ -31,20 +30,38 @@ the table to the next one; see `CALL`. It is a quarter of what was measured: tre
 choice may then take longer."""
 
 
+def tree_of_columns(
+    observed: Mapping[str, Sequence[Label]], class_variable: str, rows: Evidence, penalty: float | str = 0.0
+) -> dict[str, tuple[str, ...]]:
+    """Return the parent of each column, if it has one, in the tree of the largest mutual information given the class.
+
+    It is that of Friedman, Geiger and Goldszmidt (1997).
+
+    Args:
+        observed: the columns and their levels, the class among them.
+        class_variable: which of them is the class.
+        rows: codes of these columns.
+        penalty: what an edge must gain in log-likelihood for each parameter that it adds, see `tan`.
+    """
+    sizes = {column: len(observed[column]) for column in rows.columns}
+    place = rows.columns.index(class_variable)
+    codes, weights = np.asarray(rows.codes), np.asarray(rows.row_weights)
+    found = arcs_of_tree(sizes, codes, weights, place, rate=penalty_rate(penalty, rows.weight))
+    return {column: parents[1:] for column, parents in found.items()}
+
+
 def class_tree_mixture(
     observed: Mapping[str, Sequence[Label]],
     class_variable: str,
     hidden: int | Sequence[int],
-    rows: Evidence,
+    tree: Mapping[str, tuple[str, ...]],
     *,
-    penalty: float | str = 0.0,
     name: str = "S",
 ) -> Network:
     """Return a mixture for each class in which every column depends on the hidden state and on one other column.
 
-    The tree of the columns is the same for all states: that of the largest mutual information given the class
-    (Friedman, Geiger and Goldszmidt, 1997). With one state for each class it is `tan`, with several a mixture of trees
-    for each class (Meila and Jordan, 2000). It is the junction tree of the Bayesian network
+    The tree of the columns is the same for all states. With one state for each class it is `tan`, with several a
+    mixture of trees for each class (Meila and Jordan, 2000). It is the junction tree of the Bayesian network
 
         S -> class,  S -> column,  other column -> column
 
@@ -54,16 +71,11 @@ def class_tree_mixture(
         observed: the columns and their levels, the class among them.
         class_variable: which of them is the class.
         hidden: how many states each class has: a number for all, or one for each class in order.
-        rows: codes of these columns, from which the tree is found.
-        penalty: what an edge must gain in log-likelihood for each parameter that it adds, see `tan`.
+        tree: the parent of each column, if it has one, see `tree_of_columns`.
         name: the name of the hidden variable.
     """
     labels, support = states_of_classes(observed, class_variable, hidden)
-    sizes = {column: len(observed[column]) for column in rows.columns}
-    place = rows.columns.index(class_variable)
-    codes, weights = np.asarray(rows.codes), np.asarray(rows.row_weights)
-    found = arcs_of_tree(sizes, codes, weights, place, rate=penalty_rate(penalty, rows.weight))
-    arcs = {column: (name, *parents[1:]) for column, parents in found.items()}
+    arcs = {column: (name, *parents) for column, parents in tree.items()}
     return BayesianNetwork(
         {name: labels, **observed}, {**arcs, class_variable: (name,)}, {class_variable: support},
         frozen=[class_variable], supports={class_variable: support},
@@ -126,13 +138,12 @@ class HiddenTreeFamily(ClassFamily):
         visited = columns * (COLUMN_WORK + STATE_WORK * states + CELL_WORK * states**2)
         return states, model.free_parameters, CALL + rows.rows * visited + CELL * model._plan().layout.size
 
-    def calibrated(self, model: Network, calibration: Calibration) -> Network:
-        """See `Family`. The sums of the tables below are taken up the tree, one hidden variable at a time.
+    def _of_logarithms(self, model: Network, logs: np.ndarray) -> Network:
+        """See `ClassFamily`. The sums of the tables below are taken up the tree, one hidden variable at a time.
 
         They are kept as logarithms: those of two classes may differ by more than a number can be large.
         """
         layout, values = model._spec.layout, model._parameters.values.copy()
-        logs = self._changed_logarithms(model, calibration)
         sums = {name: np.zeros(model.variable(name).cardinality) for name in (self.hidden, *_below_root(model))}
         copies = copied_variables(model)
         for block in _upwards(model, self.hidden):

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from .junction_tree import JunctionTree
+from .matrix_sums import MANY_CELLS, summed_by_matrices
 
 MANY_FACTORS = 8
 """A product of more tables than this is scaled, so that it does not vanish."""
@@ -22,7 +24,7 @@ MANY_FACTORS = 8
 CELLS_TO_DRAW = 2**20
 """Numbers of a clique times samples that are summed together; with more, those of each state of what it shares."""
 
-Factor = tuple[int, np.ndarray]
+RunningProduct = tuple[int, np.ndarray]
 """How many tables were multiplied since the last scaling, and the product: an axis for rows, one for each variable."""
 
 
@@ -98,7 +100,7 @@ class CliqueOrder:
             self.steps.append(step)
 
     def step(self, number: int) -> CliqueStep:
-        """That of a clique."""
+        """Return the step of a clique."""
         return self._step_of[number]
 
     def nearest_step(self, names: Sequence[str]) -> CliqueStep:
@@ -117,7 +119,7 @@ class CliqueSweep:
     """
 
     order: CliqueOrder
-    tables: list[list[Factor]]
+    tables: list[list[RunningProduct]]
     logs: np.ndarray = field(default_factory=lambda: np.zeros(1))
     _beliefs: dict[int, np.ndarray] = field(default_factory=dict)
     _messages: dict[int, np.ndarray] = field(default_factory=dict)
@@ -128,22 +130,44 @@ class CliqueSweep:
 
         With `largest`, maxima instead of sums; with `keep`, the products of all cliques are kept.
         """
-        reduce = np.maximum.reduce if largest else np.add.reduce
-        product = np.ones(1)
-        for step in reversed(self.order.steps):
+        for step in reversed(self.order.steps[1:]):
+            self._send(step, largest, keep)
+        root = self.order.steps[0]
+        _, product = self.product(root)
+        if keep:
+            self._beliefs[root.number] = product
+        return product
+
+    def summed_inwards(self, names: Sequence[str]) -> np.ndarray:
+        """Send messages to the root: the sums of the product of its tables over all its variables but some.
+
+        It has an axis for rows, and one for each of `names` in their order. Products of whole cliques are not made
+        where sums of them come sooner.
+        """
+        for step in reversed(self.order.steps[1:]):
+            self._send(step, False, False)
+        root = self.order.steps[0]
+        _, found = self._summed(root, root.axes_but(names))
+        left = [name for name in root.names if name in names]
+        return found if left == [*names] else found.transpose([0, *(left.index(name) + 1 for name in names)])
+
+    def _send(self, step: CliqueStep, largest: bool, keep: bool) -> None:
+        """Send the message of a clique to the one before it; see `inwards`."""
+        own = tuple(range(1, 1 + step.own))
+        if keep or largest:
             count, product = self.product(step)
             if keep:
                 self._beliefs[step.number] = product
-            if step.before < 0:
-                break
-            message = reduce(product, axis=tuple(range(1, 1 + step.own))) if step.own else product
-            if count > MANY_FACTORS:
-                count, self._scales[step.number] = 1, self.taken_out(message)
-                message = _divided(message, self._scales[step.number])
-            if keep:
-                self._messages[step.number] = message
-            self.tables[step.before].append((count, message.reshape(len(message), *step.shape)))
-        return product
+            reduce = np.maximum.reduce if largest else np.add.reduce
+            message = reduce(product, axis=own) if own else product
+        else:
+            count, message = self._summed(step, own)
+        if count > MANY_FACTORS:
+            count, self._scales[step.number] = 1, self.taken_out(message)
+            message = _divided(message, self._scales[step.number])
+        if keep:
+            self._messages[step.number] = message
+        self.tables[step.before].append((count, message.reshape(len(message), *step.shape)))
 
     def outwards(self, largest: bool = False) -> None:
         """Send messages from the root, so that the product of each clique is the joint distribution of its variables.
@@ -212,18 +236,45 @@ class CliqueSweep:
 
     def product(self, step: CliqueStep) -> tuple[int, np.ndarray]:
         """The product of the tables of a clique over all its variables, and how many they are since a scaling."""
+        count, total, last = self._two_tables(step)
+        total = total if last is None else total * last
+        if total.shape[1:] != step.sizes:
+            total = np.broadcast_to(total, (len(total), *step.sizes))
+        return count, total
+
+    def _summed(self, step: CliqueStep, axes: tuple[int, ...]) -> tuple[int, np.ndarray]:
+        """The product of the tables of a clique summed over some axes, and how many they are since a scaling."""
+        count, total, last = self._two_tables(step)
+        if last is not None and prod(step.sizes) >= MANY_CELLS:
+            found = summed_by_matrices(total, last, step.sizes, axes)
+            if found is not None:
+                return count, found
+        total = total if last is None else total * last
+        if total.shape[1:] != step.sizes:
+            total = np.broadcast_to(total, (len(total), *step.sizes))
+        return count, np.add.reduce(total, axis=axes) if axes else total
+
+    def _two_tables(self, step: CliqueStep) -> tuple[int, np.ndarray, np.ndarray | None]:
+        """The product of all tables of a clique but the largest, that one, and how many they are since a scaling.
+
+        There is no largest one where there are fewer than two.
+        """
         tables = self.tables[step.number]
+        if len(tables) < 2:
+            count, total = tables[0] if tables else (0, np.ones([1] * (1 + len(step.sizes))))
+            return count, total, None
         if len(tables) > 2:
             tables.sort(key=_number_of_cells)  # those of few cells first: their product is made of few
-        count, total = tables[0] if tables else (0, np.ones([1] * (1 + len(step.sizes))))
-        for more, values in tables[1:]:
+        count, total = tables[0]
+        for more, values in tables[1:-1]:
             if count + more > MANY_FACTORS and count > 1:
                 count, total = 1, self.scaled(total)
             total = total * values
             count += more
-        if total.shape[1:] != step.sizes:
-            total = np.broadcast_to(total, (len(total), *step.sizes))
-        return count, total
+        more, last = tables[-1]
+        if count + more > MANY_FACTORS and count > 1:
+            count, total = 1, self.scaled(total)
+        return count + more, total, last
 
     def scaled(self, table: np.ndarray) -> np.ndarray:
         """A table with a largest number of one in each row; the logarithm of what it was is added to `logs`."""
@@ -261,7 +312,7 @@ def _drawn_from_columns(table: np.ndarray, columns: np.ndarray, random: np.rando
     return found
 
 
-def _number_of_cells(factor: Factor) -> int:
+def _number_of_cells(factor: RunningProduct) -> int:
     return factor[1].size
 
 

@@ -66,11 +66,11 @@ class CompactTable(ABC):
 
     @abstractmethod
     def with_numbers(self, family: TableFamily, table: np.ndarray) -> Self:
-        """The same with the parameters that a table has."""
+        """Return the same kind of table with the parameters that a whole table has."""
 
     @abstractmethod
     def record(self, family: TableFamily) -> dict[str, Any]:
-        """All of it as JSON values."""
+        """Return the family and all parameters as JSON values."""
 
     @classmethod
     @abstractmethod

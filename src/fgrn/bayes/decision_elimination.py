@@ -19,9 +19,37 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.exceptions import ImpossibleEvidence, WiringError, shortened
+from .realisation import allowed_memory
 
-LARGEST_CLIQUE = 2**26
-"""Joint states of one table on the way: it takes 512 MiB."""
+TABLE_BYTES = 24
+"""Bytes for a joint state of a table on the way: it, a factor over the same variables, and their product."""
+
+
+class TableRoom(NamedTuple):
+    """The number of states of each variable, and the most bytes that tables on the way may take.
+
+    Without a number, half of the memory of the machine.
+    """
+
+    sizes: Mapping[str, int]
+    memory: float | None = None
+
+    def shape(self, scope: Collection[str]) -> list[int]:
+        """The shape of a table over some variables; an error if it would take too much memory."""
+        found = [self.sizes[name] for name in scope]
+        needed, limit = TABLE_BYTES * prod(found), allowed_memory(self.memory)
+        if needed > limit:
+            raise WiringError(
+                f"The best decisions would need a table of {len(scope)} variables ({shortened(scope, 5)}) with "
+                f"{prod(found):,} joint states; that takes about {needed / 2**30:,.2f} GiB, and the limit is "
+                f"{limit / 2**30:,.2f} GiB.",
+                remedies=(
+                    "let decisions see fewer variables",
+                    "give variables fewer states",
+                    "set `network.memory_limit` of the diagram, in bytes",
+                ),
+            )
+        return found
 
 
 class DecisionTable(NamedTuple):
@@ -55,7 +83,7 @@ class Eliminated(NamedTuple):
 
 
 def eliminate(
-    sizes: Mapping[str, int],
+    room: TableRoom,
     probabilities: Iterable[DecisionTable],
     utilities: Iterable[DecisionTable],
     stages: Sequence[DecisionStage],
@@ -63,7 +91,7 @@ def eliminate(
     """Eliminate everything, the last stage first; within a stage the variable whose product is smallest.
 
     Args:
-        sizes: the number of states of each variable.
+        room: the number of states of each variable, and what tables may take.
         probabilities: tables that are multiplied.
         utilities: tables that are added.
         stages: in the order of time; the first has no decision, and what is known before all of them.
@@ -73,11 +101,11 @@ def eliminate(
     for stage in reversed(stages):
         left = set(stage.after)
         while left:
-            name = min(sorted(left), key=lambda one: _joint_states_with(one, sizes, [*product, *total]))
+            name = min(sorted(left), key=lambda one: _joint_states_with(one, room.sizes, [*product, *total]))
             left.discard(name)
-            _sum_out(name, sizes, product, total)
+            _sum_out(name, room, product, total)
         if stage.decision is not None:
-            found[stage.decision] = _maximise(stage.decision, sizes, product, total)
+            found[stage.decision] = _maximise(stage.decision, room, product, total)
     if prod(float(one.values) for one in product) <= 0:
         raise ImpossibleEvidence("These values have probability zero together.", remedies="leave out some")
     return Eliminated(sum(float(one.values) for one in total), found)
@@ -88,34 +116,31 @@ def _joint_states_with(name: str, sizes: Mapping[str, int], potentials: Iterable
     return prod(sizes[other] for other in {one for some in potentials if name in some.scope for one in some.scope})
 
 
-def _sum_out(name: str, sizes: Mapping[str, int], product: list[DecisionTable], total: list[DecisionTable]) -> None:
+def _sum_out(name: str, room: TableRoom, product: list[DecisionTable], total: list[DecisionTable]) -> None:
     mine, gains = _tables_taken(name, product), _tables_taken(name, total)
     if not mine and not gains:
         return
-    share = product_of_tables(mine, _scope_with_last(mine, name), sizes)
+    share = product_of_tables(mine, _scope_with_last(mine, name), room)
     summed = share.values.sum(axis=-1)
     product.append(DecisionTable(share.scope[:-1], summed))
     if not gains:
         return
     scope = _scope_with_last([*mine, *gains], name)
-    _check_joint_states(scope, sizes)
-    weights, gained = on_scope(share, scope), sum_of_tables(gains, scope, sizes).values
-    expected = np.broadcast_to(weights * gained, [sizes[one] for one in scope]).sum(axis=-1)
+    weights, gained = on_scope(share, scope), sum_of_tables(gains, scope, room).values
+    expected = np.broadcast_to(weights * gained, room.shape(scope)).sum(axis=-1)
     whole = np.broadcast_to(weights.sum(axis=-1), expected.shape)
     total.append(
         DecisionTable(scope[:-1], np.divide(expected, whole, out=np.zeros_like(expected), where=whole > 0))
     )  # what is impossible does not count
 
 
-def _maximise(
-    name: str, sizes: Mapping[str, int], product: list[DecisionTable], total: list[DecisionTable]
-) -> DecisionTable:
+def _maximise(name: str, room: TableRoom, product: list[DecisionTable], total: list[DecisionTable]) -> DecisionTable:
     """Remove a decision; the probability of what was before it does not depend on it."""
     mine, gains = _tables_taken(name, product), _tables_taken(name, total)
     if mine:
-        share = product_of_tables(mine, _scope_with_last(mine, name), sizes)
+        share = product_of_tables(mine, _scope_with_last(mine, name), room)
         product.append(DecisionTable(share.scope[:-1], share.values.max(axis=-1)))  # equal but for rounding
-    found = sum_of_tables(gains, _scope_with_last(gains, name), sizes)
+    found = sum_of_tables(gains, _scope_with_last(gains, name), room)
     total.append(DecisionTable(found.scope[:-1], found.values.max(axis=-1)))
     return found
 
@@ -133,16 +158,6 @@ def _scope_with_last(potentials: Iterable[DecisionTable], last: str) -> tuple[st
     return (*(name for name in names if name != last), last)
 
 
-def _check_joint_states(scope: Collection[str], sizes: Mapping[str, int]) -> None:
-    states = prod(sizes[name] for name in scope)
-    if states > LARGEST_CLIQUE:
-        raise WiringError(
-            f"The best decisions would need a table of {len(scope)} variables ({shortened(scope, 5)}) with {states:,} "
-            f"joint states; at most {LARGEST_CLIQUE:,} are made.",
-            remedies=("let decisions see fewer variables", "give variables fewer states"),
-        )
-
-
 def on_scope(one: DecisionTable, scope: Sequence[str]) -> np.ndarray:
     """A table with an axis for each variable of a larger scope, of length one for those it does not have."""
     order = sorted(range(len(one.scope)), key=lambda axis: scope.index(one.scope[axis]))
@@ -151,21 +166,17 @@ def on_scope(one: DecisionTable, scope: Sequence[str]) -> np.ndarray:
     return moved.reshape([next(shape) if name in one.scope else 1 for name in scope])
 
 
-def product_of_tables(
-    tables: Iterable[DecisionTable], scope: tuple[str, ...], sizes: Mapping[str, int]
-) -> DecisionTable:
+def product_of_tables(tables: Iterable[DecisionTable], scope: tuple[str, ...], room: TableRoom) -> DecisionTable:
     """The product of some tables over a scope."""
-    _check_joint_states(scope, sizes)
-    out = np.ones([sizes[name] for name in scope])
+    out = np.ones(room.shape(scope))
     for one in tables:
         out = out * on_scope(one, scope)
     return DecisionTable(scope, out)
 
 
-def sum_of_tables(tables: Iterable[DecisionTable], scope: tuple[str, ...], sizes: Mapping[str, int]) -> DecisionTable:
+def sum_of_tables(tables: Iterable[DecisionTable], scope: tuple[str, ...], room: TableRoom) -> DecisionTable:
     """The sum of some tables over a scope."""
-    _check_joint_states(scope, sizes)
-    out = np.zeros([sizes[name] for name in scope])
+    out = np.zeros(room.shape(scope))
     for one in tables:
         out = out + on_scope(one, scope)
     return DecisionTable(scope, out)

@@ -19,12 +19,13 @@ from ..core.variable import Variable
 from ..learning.execution import SMALL_WORK
 from ..tables.encoded import SOFT, Evidence
 from ..tables.frames import UNKNOWN
+from .clique_memory import allowed_memory
 from .clique_sweeps import CliqueOrder, CliqueSweep, summed_to
 from .junction_tree import JunctionTree
-from .realisation import ScopedTable, allowed_memory, tree_of
+from .realisation import ScopedTable, tree_of
 
 if TYPE_CHECKING:
-    from .lane_sweeps import LaneSweep
+    from .lane_sweeps import LaneSweep, VaryingTable
 
 CELLS_AT_ONCE = 2**22
 """Cells of cliques times rows that are worked on together: 32 MB."""
@@ -66,7 +67,7 @@ class TablePlace(NamedTuple):
 
 
 class SweepLayout(NamedTuple):
-    """What is worked out once for all rows that are swept to one root."""
+    """The arrays of a sweep to one root that are the same for all rows."""
 
     order: CliqueOrder
     places: list[TablePlace]
@@ -136,11 +137,12 @@ class PrunedModel:
         """
         asked = unknown_of(target, self.known)
         root = self.tree.holding(asked)
-        shares, logs = [np.zeros((0, *(self.variables[name].cardinality for name in target)))], [np.zeros(0)]
-        for rows, found, log in self._joint_blocks(index, tables, evidence, asked, root):
-            shares.append(self._with_known(self._codes(index, rows), asked, target, found))
-            logs.append(log)
-        return np.concatenate(shares), np.concatenate(logs)
+        blocks = list(self._joint_blocks(index, tables, evidence, asked, root))
+        shares = [self._with_known(index, rows, asked, target, found) for rows, found, _ in blocks]
+        if len(blocks) == 1:
+            return shares[0], blocks[0][2]
+        shares.append(np.zeros((0, *(self.variables[name].cardinality for name in target))))
+        return np.concatenate(shares), np.concatenate([*(log for _, _, log in blocks), np.zeros(0)])
 
     def marginals(
         self,
@@ -232,12 +234,12 @@ class PrunedModel:
             rank = self._layout(root).order.rank
             ordered = tuple(sorted(asked, key=rank.__getitem__))
             sizes = [self.variables[name].cardinality for name in ordered]
-            for rows, varying in self._varying_blocks(index, tables, evidence, root):
-                found, log = lanes.joint(varying, ordered)
+            for rows, codes, weights in self._lane_blocks(index, evidence):
+                found, log = lanes.joint(codes, weights, ordered)
                 yield rows, summed_to(found[: rows.rows].reshape(-1, *sizes), ordered, asked), log[: rows.rows]
             return
         for rows, sweep in self._sweeps(index, tables, evidence, self.tree.states[self.tree.largest], root):
-            found = summed_to(sweep.inwards(), sweep.order.steps[0].names, asked)
+            found = sweep.summed_inwards(asked)
             total = found.reshape(len(found), -1).sum(axis=1)
             with np.errstate(divide="ignore"):
                 log = np.log(total) + sweep.logs
@@ -258,8 +260,8 @@ class PrunedModel:
         root = self.tree.largest
         lanes = None if largest or not names else self._lanes(tables, evidence.rows, root, names)
         if lanes is not None:
-            for rows, varying in self._varying_blocks(index, tables, evidence, root):
-                every, log = lanes.marginals(varying)
+            for rows, codes, weights in self._lane_blocks(index, evidence):
+                every, log = lanes.marginals(codes, weights)
                 yield rows, {name: found[: rows.rows] for name, found in every.items()}, log[: rows.rows]
             return
         cliques = {name: self.tree.holding([name]) for name in names}
@@ -307,39 +309,39 @@ class PrunedModel:
         for part, place in zip(self.parts, layout.places, strict=True):
             if not place.known:
                 same[place.clique].append((1, place.filled(tables[part.name], {})))
-        varying: dict[int, list[tuple[str, ...]]] = {}
-        for clique, names, _ in self._varying_places(root):
-            varying.setdefault(clique, []).append(names)
-        found = LaneSweep(layout.order, self.tree.sizes, same, varying, wanted)
+        found = LaneSweep(layout.order, self.tree.sizes, same, self._varying_tables(tables, root), wanted)
         return found if found.suits else None
 
-    def _varying_places(self, root: int) -> Iterator[tuple[int, tuple[str, ...], int]]:
-        """Each table that rows differ in: its clique, its variables there, and its number, weights after tables."""
-        layout = self._layout(root)
-        for number, (part, place) in enumerate(zip(self.parts, layout.places, strict=True)):
-            if place.known:
-                left = unknown_of(part.scope, self.known)
-                yield place.clique, tuple(sorted(left, key=layout.order.rank.__getitem__)), number
-        for number, (name, clique, _) in enumerate(layout.weights, len(self.parts)):
-            yield clique, (name,), number
+    def _varying_tables(self, tables: Mapping[str, np.ndarray], root: int) -> dict[int, list[VaryingTable]]:
+        """The tables that rows differ in, by clique: those with known variables, and weights."""
+        from .lane_sweeps import VaryingTable
 
-    def _varying_blocks(
-        self, index: Mapping[str, int], tables: Mapping[str, np.ndarray], evidence: Evidence, root: int
-    ) -> Iterator[tuple[Evidence, dict[int, list[np.ndarray]]]]:
-        """Blocks of rows to be put side by side, with the tables they differ in: (rows, states), by clique."""
-        layout, places = self._layout(root), list(self._varying_places(root))
+        layout, found = self._layout(root), dict[int, list[VaryingTable]]()
+        for part, place in zip(self.parts, layout.places, strict=True):
+            if not place.known:
+                continue
+            table = tables[part.name].transpose(place.axes)
+            sizes = table.shape[: len(place.known)]
+            numbers = np.ascontiguousarray(table.reshape(prod(sizes), -1).T)
+            left = sorted(unknown_of(part.scope, self.known), key=layout.order.rank.__getitem__)
+            varying = VaryingTable(tuple(left), tuple(zip(place.known, sizes, strict=True)), numbers)
+            found.setdefault(place.clique, []).append(varying)
+        for name, clique, _ in layout.weights:
+            found.setdefault(clique, []).append(VaryingTable((name,)))
+        return found
+
+    def _lane_blocks(
+        self, index: Mapping[str, int], evidence: Evidence
+    ) -> Iterator[tuple[Evidence, dict[str, np.ndarray], dict[str, np.ndarray]]]:
+        """Blocks of rows to be put side by side, with known states and weights; lanes without a row have the last."""
         for first in range(0, evidence.rows, MOST_LANES):
             rows = evidence.take(slice(first, first + MOST_LANES))
-            codes = self._codes(index, rows)
-            found: dict[int, list[np.ndarray]] = {}
-            for clique, _, number in places:
-                if number < len(self.parts):
-                    numbers = layout.places[number].filled(tables[self.parts[number].name], codes)
-                else:
-                    name = layout.weights[number - len(self.parts)][0]
-                    numbers = rows.weights(index[name], self.variables[name].cardinality)
-                found.setdefault(clique, []).append(numbers.reshape(rows.rows, -1))
-            yield rows, found
+            lanes = np.minimum(np.arange(MOST_LANES), rows.rows - 1)
+            codes = {name: column[lanes] for name, column in self._codes(index, rows).items()}
+            weights = {
+                name: rows.weights(index[name], self.variables[name].cardinality)[lanes] for name in self.weighted
+            }
+            yield rows, codes, weights
 
     def _sweeps(
         self, index: Mapping[str, int], tables: Mapping[str, np.ndarray], evidence: Evidence, cells: int, root: int
@@ -349,9 +351,11 @@ class PrunedModel:
         layout = self._layout(root)
         for first in range(0, evidence.rows, step):
             rows = evidence if evidence.rows <= step else evidence.take(slice(first, first + step))
-            codes: dict[str, Any] = self._codes(index, rows)
             if rows.rows == 1:
-                codes = {name: int(code[0]) for name, code in codes.items()}
+                row, slot = rows.codes[0].tolist(), rows.slot
+                codes: dict[str, Any] = {name: row[slot[index[name]]] for name in self.known}
+            else:
+                codes = self._codes(index, rows)
             homes: list[list[tuple[int, np.ndarray]]] = [[] for _ in self.tree.cliques]
             for part, place in zip(self.parts, layout.places, strict=True):
                 homes[place.clique].append((1, place.filled(tables[part.name], codes)))
@@ -374,17 +378,17 @@ class PrunedModel:
         return found
 
     def _place(self, scope: Sequence[str], order: CliqueOrder) -> TablePlace:
-        axes = [axis for axis, name in enumerate(scope) if name not in self.known]
         rank = order.rank
-        if len(axes) > 1:
-            axes.sort(key=lambda axis: rank[scope[axis]])
-        names = [scope[axis] for axis in axes]
+        names = [name for name in scope if name in rank]
+        if len(names) > 1:
+            names.sort(key=rank.__getitem__)
+        axes = [scope.index(name) for name in names]
         step = order.nearest_step(names)
         if self.tree.states[step.number] > SMALL_CLIQUE:
             step = order.step(self.tree.holding(names))
         if len(axes) == len(scope):
             return TablePlace(step.number, tuple(axes), (), step.shape_of(names))
-        known = [axis for axis, name in enumerate(scope) if name in self.known]
+        known = [axis for axis, name in enumerate(scope) if name not in rank]
         return TablePlace(step.number, (*known, *axes), tuple([scope[axis] for axis in known]), step.shape_of(names))
 
     def _codes(self, index: Mapping[str, int], evidence: Evidence) -> dict[str, np.ndarray]:
@@ -393,11 +397,17 @@ class PrunedModel:
         return {name: codes[:, evidence.slot[index[name]]] for name in self.known}
 
     def _with_known(
-        self, codes: Mapping[str, np.ndarray], asked: Sequence[str], target: Sequence[str], found: np.ndarray
+        self,
+        index: Mapping[str, int],
+        rows: Evidence,
+        asked: Sequence[str],
+        target: Sequence[str],
+        found: np.ndarray,
     ) -> np.ndarray:
         """The distribution with an axis for each variable of the target that is known, in their order."""
         if len(asked) == len(target):
             return found
+        codes = self._codes(index, rows)
         out = np.zeros((len(found), *(self.variables[name].cardinality for name in target)))
         each = np.arange(len(found))
         place = tuple(codes[name] if name in codes else slice(None) for name in target)

@@ -33,6 +33,7 @@ from ..queries.questions import MostProbable, Queries, most_probable
 from ..tables import frames
 from ..tables.outputs import frame_of_records
 from .assignment_queries import AssignmentQueries
+from .clique_memory import check_memory, engine_memory
 from .document import Document, WrittenTable
 from .elimination import PrunedModel
 from .junction_tree import JunctionTree, junction_tree
@@ -40,8 +41,6 @@ from .pruned_queries import FEW_ROWS, PrunedQueries, TableArrays
 from .realisation import (
     ScopedTable,
     alike_in_all_but_start,
-    check_memory,
-    engine_memory,
     exact,
     factor_of,
     lonely,

@@ -27,7 +27,7 @@ from ..flow.evidence import encode
 from ..flow.history import History
 from ..tables import frames
 from .bayesian import BayesianNetwork
-from .decision_elimination import DecisionStage, DecisionTable, Eliminated, eliminate
+from .decision_elimination import DecisionStage, DecisionTable, Eliminated, TableRoom, eliminate
 from .decision_order import check_order_of_time, in_order_of_time, with_actions, with_open_decisions
 from .directed_graph import children_of, closure
 from .document import Document, WrittenTable
@@ -252,7 +252,7 @@ class InfluenceDiagram:
 
     def _tables(
         self, states: Mapping[str, int], weights: Mapping[str, np.ndarray]
-    ) -> tuple[dict[str, int], list[DecisionTable], list[DecisionTable]]:
+    ) -> tuple[TableRoom, list[DecisionTable], list[DecisionTable]]:
         """The number of states of each variable, and the probabilities and utilities where some states are known."""
         sizes = {variable.name: variable.cardinality for variable in self.variables}
         probabilities = [
@@ -264,7 +264,8 @@ class InfluenceDiagram:
             if name not in self._seen
         ]
         probabilities += [DecisionTable((name,), one) for name, one in weights.items()]
-        return sizes, [one.at(states) for one in probabilities], [one.at(states) for one in self._utilities.values()]
+        room = TableRoom(sizes, self.network.memory_limit)
+        return room, [one.at(states) for one in probabilities], [one.at(states) for one in self._utilities.values()]
 
     def _eliminated(
         self, states: Mapping[str, int], weights: Mapping[str, np.ndarray], seen: Mapping[str, Sequence[str]]

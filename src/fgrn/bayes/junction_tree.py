@@ -31,8 +31,10 @@ another order."""
 MANY_TIMES = 4
 """How many times as many joint states make it worth while to try equals in other orders for one question."""
 
-Steps = list[tuple[int, frozenset[int]]]
-Rule = Callable[["_Graph", list[int], int], float]
+Steps = list[tuple[int, list[int]]]
+"""Variables in the order of their elimination, each with its neighbours at that time, by number."""
+
+EliminationRule = Callable[["_Graph", list[int], int], float]
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,8 @@ class JunctionTree:
     states: tuple[int, ...] = field(init=False)  # the joint states of each clique
 
     def __post_init__(self) -> None:
-        states = tuple(prod(self.sizes[name] for name in clique) for clique in self.cliques)
+        sizes = self.sizes
+        states = tuple([prod([sizes[name] for name in clique]) for clique in self.cliques])
         object.__setattr__(self, "states", states)
 
     @property
@@ -147,7 +150,8 @@ class _Graph:
 
     def total(self, steps: Steps) -> int:
         """The joint states of all cliques of an elimination."""
-        return sum(self.counts[one] * prod(self.counts[k] for k in others) for one, others in steps)
+        counts = self.counts
+        return sum([counts[one] * prod([counts[k] for k in others]) for one, others in steps])
 
     def is_eliminated_by(self, steps: Steps) -> bool:
         """Whether an elimination adds no edge: its largest cliques are those of the graph, and no order has fewer."""
@@ -194,11 +198,11 @@ def _joint_states(graph: _Graph, neighbours: list[int], one: int) -> float:
     return log(graph.counts[one]) + sum([log(count) * (mine & same).bit_count() for count, same in graph.alike])
 
 
-RULES: tuple[Rule, ...] = (_missing, _weighted, _joint_states)
+RULES: tuple[EliminationRule, ...] = (_missing, _weighted, _joint_states)
 """The cost of eliminating a variable next: the one for which it is least goes."""
 
 
-def _eliminated(graph: _Graph, rule: Rule, ranks: Sequence[int] | None = None) -> Steps:
+def _eliminated(graph: _Graph, rule: EliminationRule, ranks: Sequence[int] | None = None) -> Steps:
     """Return the elimination order, each variable with its neighbours at that time; ties are broken by rank."""
     now = list(graph.neighbours)
     cost = [rule(graph, now, one) for one in range(len(now))]
@@ -217,7 +221,7 @@ def _eliminated(graph: _Graph, rule: Rule, ranks: Sequence[int] | None = None) -
         gone[one] = True
         mine, bit = now[one], 1 << one
         members = places_of_bits(mine)
-        steps.append((one, frozenset(members)))
+        steps.append((one, members))
         if rule is _missing and not value:  # the neighbours are joined already: their costs follow without counting
             for other in members:
                 less = now[other].bit_count() - len(members)
@@ -254,7 +258,7 @@ def _fewest_neighbours_first(graph: _Graph) -> Steps:
             continue  # an old entry
         gone[one] = True
         members = places_of_bits(mine)
-        steps.append((one, frozenset(members)))
+        steps.append((one, members))
         whole = mine | 1 << one
         for other in members:
             old = now[other]
@@ -266,38 +270,36 @@ def _fewest_neighbours_first(graph: _Graph) -> Steps:
 
 def _joined_cliques(names: Sequence[str], sizes: Mapping[str, int], steps: Steps) -> JunctionTree:
     """Return the tree of the cliques, without those that are subsets of another."""
-    when = {one: place for place, (one, _) in enumerate(steps)}
-    home = list(range(len(steps)))  # the clique a step was merged into
-    members: dict[int, set[int]] = {}
-    parent: dict[int, int] = {}  # of a clique: the step its separator goes to, -1 if it is empty
-    shared: dict[int, frozenset[int]] = {}
+    when = [0] * len(steps)
+    for place, (one, _) in enumerate(steps):
+        when[one] = place
+    home = [0] * len(steps)  # the number of the clique of each step
+    members: list[list[int]] = []  # of each clique
+    shared: list[list[int]] = []  # of each clique, its separator
     waiting: list[list[int]] = [[] for _ in steps]  # cliques whose separator goes to this step
+    target: list[int] = []  # of each clique, the step its separator goes to; -1 if it is empty
     for place, (one, others) in enumerate(steps):
-        size = 1 + len(others)
-        into = place
-        for child in waiting[place]:
-            if len(shared[child]) == size:
-                into = child
+        for number in waiting[place]:
+            if len(shared[number]) == 1 + len(others):
                 break
         else:
-            members[place] = {one, *others}
-        home[place] = into
-        shared[into] = others
+            number = len(members)
+            members.append(sorted([one, *others]))
+            shared.append(others)
+            target.append(-1)
+        home[place] = number
+        shared[number] = others
+        target[number] = min([when[other] for other in others]) if others else -1
         if others:
-            parent[into] = min([when[other] for other in others])
-            waiting[parent[into]].append(into)
-        else:
-            parent[into] = -1
-    numbers = {place: number for number, place in enumerate(members)}
-    cliques = tuple(tuple(names[one] for one in sorted(members[place])) for place in members)
+            waiting[target[number]].append(number)
+    cliques = tuple([tuple([names[one] for one in some]) for some in members])
     edges: list[tuple[int, int, tuple[str, ...]]] = []
     tops: list[int] = []
-    for place in members:
-        if parent[place] < 0:
-            tops.append(numbers[place])
-            continue
-        common = tuple(names[one] for one in sorted(shared[place]))
-        edges.append((numbers[place], numbers[home[parent[place]]], common))
+    for number, place in enumerate(target):
+        if place < 0:
+            tops.append(number)
+        else:
+            edges.append((number, home[place], tuple([names[one] for one in shared[number]])))
     edges += [(top, tops[0], ()) for top in tops[1:]]  # pieces that have nothing in common
     return JunctionTree(dict(sizes), cliques, tuple(edges))
 

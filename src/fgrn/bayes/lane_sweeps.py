@@ -9,15 +9,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..engines.clique_lanes import LANES, CliquePass, Leg
-from .clique_sweeps import MANY_FACTORS, CliqueOrder, CliqueStep, CliqueSweep, Factor
+from .clique_sweeps import MANY_FACTORS, CliqueOrder, CliqueStep, CliqueSweep, RunningProduct
 
-VaryingTables = Mapping[int, Sequence[np.ndarray]]
-"""Of each clique, the numbers of the tables that rows differ in: (rows, states) each."""
+
+class VaryingTable(NamedTuple):
+    """A table that rows differ in, since they know states of some of its variables, or weights of a variable.
+
+    Attributes:
+        names: its other variables, in the order of the cliques.
+        known: the variables whose states rows know, with the number of states of each.
+        numbers: (states of the other variables, states of the known ones); None for the weights of a variable.
+    """
+
+    names: tuple[str, ...]
+    known: tuple[tuple[str, int], ...] = ()
+    numbers: np.ndarray | None = None
+
+    def fill(self, cells: np.ndarray, codes: Mapping[str, np.ndarray], weights: Mapping[str, np.ndarray]) -> None:
+        """Write the numbers of each row into cells, (states, lanes); see `LaneSweep.joint`."""
+        if self.numbers is None:
+            cells[...] = weights[self.names[0]].T
+            return
+        state: Any = 0
+        for name, size in self.known:
+            state = state * size + codes[name]
+        self.numbers.take(state, axis=1, out=cells, mode="clip")
 
 
 class LaneMessage(NamedTuple):
@@ -34,7 +55,10 @@ class LaneMessage(NamedTuple):
 
 
 class InputGroup(NamedTuple):
-    """Messages into a clique that are multiplied before they come in, since one has the variables of all others."""
+    """Messages into a clique that are multiplied before they come in, since the first has the variables of all others.
+
+    The product is written over the first if that is a table, which is not needed later.
+    """
 
     whole: LaneMessage
     members: tuple[LaneMessage, ...]
@@ -47,7 +71,7 @@ class LaneSweep:
         order: the cliques from the root outwards.
         sizes: the number of states of each variable.
         tables: of each clique, those that are the same in all rows; see `CliqueStep.shape_of`.
-        varying: of each clique, the variables of the tables that rows differ in, in the order of the cliques.
+        varying: of each clique, the tables that rows differ in.
         wanted: the variables whose distributions are asked for.
     """
 
@@ -55,8 +79,8 @@ class LaneSweep:
         self,
         order: CliqueOrder,
         sizes: Mapping[str, int],
-        tables: list[list[Factor]],
-        varying: Mapping[int, Sequence[tuple[str, ...]]],
+        tables: list[list[RunningProduct]],
+        varying: Mapping[int, Sequence[VaryingTable]],
         wanted: Sequence[str] = (),
     ) -> None:
         self._order, self._sizes = order, sizes
@@ -64,11 +88,15 @@ class LaneSweep:
         self._below: dict[int, list[CliqueStep]] = {step.number: [] for step in order.steps}
         for step in order.steps[1:]:
             self._below[step.before].append(step)
-        self._varying = {number: [self._room(names) for names in some] for number, some in varying.items()}
+        self._tables = [(self._room(table.names), number, table) for number, some in varying.items() for table in some]
+        self._varying: dict[int, list[LaneMessage]] = {}
+        for message, number, _ in self._tables:
+            self._varying.setdefault(number, []).append(message)
         self._shared = {step.number: self._room(step.names[step.own :]) for step in order.steps[1:]}
         self._same: dict[int, np.ndarray] = {}  # messages towards the root that all rows share, (states, 1)
         self._products: dict[int, np.ndarray] = {}
         self._logs = self._multiply(tables)
+        self._scaled = self._to_be_scaled()
         self._groups = {step.number: self._grouped(step.number) for step in order.steps}
         self._homes = self._find_homes(wanted)
         self._scratch = self._cells  # from here on each clique writes what it sends outwards
@@ -77,6 +105,7 @@ class LaneSweep:
             for step in reversed(order.steps[1:])
             if step.number not in self._same
         ]
+        self._last: dict[LaneMessage, CliquePass] = {}  # of the root, for each answer
         self._outward = [(step, *self._sent(step)) for step in order.steps] if wanted else []
 
     @property
@@ -84,24 +113,38 @@ class LaneSweep:
         """Whether no clique multiplies so many messages that their product might vanish."""
         return all(len(groups) < MANY_FACTORS for groups in self._groups.values())
 
-    def joint(self, tables: VaryingTables, asked: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    def joint(
+        self, codes: Mapping[str, np.ndarray], weights: Mapping[str, np.ndarray], asked: Sequence[str]
+    ) -> tuple[np.ndarray, np.ndarray]:
         """(rows, states) of the joint distribution of some variables of the root, in order, and log-likelihoods.
 
-        The distribution is all zero in an impossible row. There are at most `LANES` rows.
+        The distribution is all zero in an impossible row. There are `LANES` rows.
+
+        Args:
+            codes: the states of the known variables, (rows,) each.
+            weights: of the states of other variables, (rows, states) each.
+            asked: the variables.
         """
-        root = self._order.steps[0]
         out = self._at(self._scratch, tuple(asked))
-        work, logs = self._swept_inwards(tables, out.cells.stop)
+        if out not in self._last:
+            self._last[out] = self._pass(self._order.steps[0], [out])
+        work, logs = self._swept_inwards(codes, weights, out.cells.stop)
         work[out.cells] = 0.0
-        self._pass(root, [out]).run(work)
+        self._last[out].run(work)
         found = work[out.cells]
         total = _made_to_sum_to_one(found)
         with np.errstate(divide="ignore"):
             return found.T.copy(), logs + np.log(total)
 
-    def marginals(self, tables: VaryingTables) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """(rows, states) of the distribution of each variable that is wanted, and log-likelihoods; see `joint`."""
-        work, logs = self._swept_inwards(tables, max(sent[-1].cells.stop for _, _, sent in self._outward if sent))
+    def marginals(
+        self, codes: Mapping[str, np.ndarray], weights: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """(rows, states) of each variable that is wanted, in proportion to its probabilities, and log-likelihoods.
+
+        See `joint`.
+        """
+        cells = max(sent[-1].cells.stop for _, _, sent in self._outward if sent)
+        work, logs = self._swept_inwards(codes, weights, cells)
         found: dict[str, np.ndarray] = {}
         likelihood = logs
         for step, run, sent in self._outward:
@@ -111,10 +154,11 @@ class LaneSweep:
             run.run(work)
             for message, below in zip(sent, [*self._below[step.number], *[None] * len(sent)], strict=False):
                 new = work[message.cells]
-                total = _made_to_sum_to_one(new)
-                if message is sent[-1] and step.before < 0:
-                    with np.errstate(divide="ignore"):
-                        likelihood = logs + np.log(total)
+                if step.before < 0 or (below is not None and below.number in self._scaled):
+                    total = _made_to_sum_to_one(new)
+                    if message is sent[-1] and step.before < 0:
+                        with np.errstate(divide="ignore"):
+                            likelihood = logs + np.log(total)
                 for name in self._homes.get((step.number, message.names), ()):
                     found[name] = self._summed(new, message.names, name)
                 if below is not None:
@@ -130,7 +174,7 @@ class LaneSweep:
     def _at(self, begin: int, names: tuple[str, ...]) -> LaneMessage:
         return LaneMessage(begin, names, prod([self._sizes[name] for name in names]))
 
-    def _multiply(self, tables: list[list[Factor]]) -> np.ndarray:
+    def _multiply(self, tables: list[list[RunningProduct]]) -> np.ndarray:
         """Multiply what is the same in all rows, and send it towards the root where nothing else comes; (1,) logs."""
         sweep = CliqueSweep(self._order, tables)
         for step in reversed(self._order.steps):
@@ -147,6 +191,24 @@ class LaneSweep:
             self._products[step.number] = np.ascontiguousarray(product).reshape(-1)
         return sweep.logs
 
+    def _to_be_scaled(self) -> set[int]:
+        """The cliques whose messages towards the root are scaled, so that no product is one of too many tables.
+
+        Those of few states and many tables first. All that rows share is scaled already.
+        """
+        scaled, factors = {*self._same}, dict.fromkeys(self._same, 1)
+        for step in reversed(self._order.steps):
+            if step.number in self._same:
+                continue
+            behind = [one.number for one in self._below[step.number] if one.number not in self._same]
+            total = 1 + len(self._varying.get(step.number, ())) + sum([factors[one] for one in behind])
+            for one in sorted(behind, key=lambda one: self._shared[one].states / factors[one]):
+                if total > MANY_FACTORS and factors[one] > 1:
+                    total -= factors[one] - 1
+                    scaled.add(one)
+            factors[step.number] = total
+        return scaled
+
     def _grouped(self, number: int) -> list[InputGroup]:
         """The messages that come into a clique from tables and from behind, those multiplied before together."""
         behind = [self._shared[one.number] for one in self._below[number] if one.number not in self._same]
@@ -157,9 +219,11 @@ class LaneSweep:
                 groups.append([message])
             else:
                 host.append(message)
-        return [
-            InputGroup(group[0] if len(group) == 1 else self._room(group[0].names), tuple(group)) for group in groups
-        ]
+        found = []
+        for group in groups:
+            in_place = len(group) == 1 or group[0] in self._varying.get(number, ())  # a message is needed later
+            found.append(InputGroup(group[0] if in_place else self._room(group[0].names), tuple(group)))
+        return found
 
     def _find_homes(self, wanted: Sequence[str]) -> dict[tuple[int, tuple[str, ...]], list[str]]:
         """Which message, by the clique that sends it and its variables, the distribution of a variable comes from.
@@ -203,7 +267,9 @@ class LaneSweep:
             step_size *= self._sizes[name]
         return Leg(message.begin, tuple(steps.values()))
 
-    def _swept_inwards(self, tables: VaryingTables, cells: int) -> tuple[np.ndarray, np.ndarray]:
+    def _swept_inwards(
+        self, codes: Mapping[str, np.ndarray], weights: Mapping[str, np.ndarray], cells: int
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The working memory after messages went towards the root, and the logarithms of what was taken out.
 
         All that the root multiplies is there then.
@@ -211,17 +277,16 @@ class LaneSweep:
         if len(self._work) < cells:
             self._work = np.empty((cells, LANES))
         work = self._work
-        for number, some in tables.items():
-            for message, numbers in zip(self._varying[number], some, strict=True):
-                work[message.cells, : len(numbers)] = numbers.T
-                work[message.cells, len(numbers) :] = 1.0  # lanes without a row
+        for message, _, table in self._tables:
+            table.fill(work[message.cells], codes, weights)
         logs = np.repeat(self._logs, LANES)
         for step, run in self._inward:
             self._multiply_groups(step, work, logs)
             sent = work[self._shared[step.number].cells]
             sent[...] = 0.0
             run.run(work)
-            _scale(sent, logs)
+            if step.number in self._scaled:
+                _scale(sent, logs)
         self._multiply_groups(self._order.steps[0], work, logs)
         return work, logs
 
@@ -232,8 +297,9 @@ class LaneSweep:
                 continue
             shape = [self._sizes[name] for name in whole.names]
             total = work[whole.cells].reshape(*shape, LANES)
-            total[...] = 1.0
-            for count, member in enumerate(members, 1):
+            if whole is not members[0]:
+                total[...] = work[members[0].cells].reshape(*shape, LANES)  # it has the variables of all others
+            for count, member in enumerate(members[1:], 2):
                 there = [size if name in member.names else 1 for name, size in zip(whole.names, shape, strict=True)]
                 total *= work[member.cells].reshape(*there, LANES)
                 if count % MANY_FACTORS == 0:

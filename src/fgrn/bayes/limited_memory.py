@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .decision_elimination import DecisionStage, DecisionTable, Eliminated, eliminate, on_scope
+from .decision_elimination import DecisionStage, DecisionTable, Eliminated, TableRoom, eliminate, on_scope
 
 MOST_POLICIES = 300
 """Combinations of policies that are tried one by one."""
@@ -47,18 +47,23 @@ class LimitedMemory:
     """The tables of a diagram whose decisions know only what is listed for each.
 
     Attributes:
-        sizes: the number of states of each variable.
+        room: the number of states of each variable, and what tables may take.
         probabilities: tables that are multiplied.
         utilities: tables that are added.
         seen: by decision that is not made yet, the variables that are known at it; decisions may be among them.
         chance: the variables that are neither decisions nor known beforehand.
     """
 
-    sizes: Mapping[str, int]
+    room: TableRoom
     probabilities: Sequence[DecisionTable]
     utilities: Sequence[DecisionTable]
     seen: Mapping[str, tuple[str, ...]]
     chance: frozenset[str]
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The number of states of each variable."""
+        return self.room.sizes
 
     def solve(self, starts: int, seed: int) -> LimitedSolution:
         """The best policies found.
@@ -102,7 +107,7 @@ class LimitedMemory:
         others = [table for one, table in policies.items() if one != name]
         rest = (self.chance | set(self.seen)) - {name, *self.seen[name]}
         stages = [DecisionStage(None, frozenset(self.seen[name])), DecisionStage(name, frozenset(rest))]
-        return eliminate(self.sizes, [*self.probabilities, *others], self.utilities, stages)
+        return eliminate(self.room, [*self.probabilities, *others], self.utilities, stages)
 
     def _scope(self, name: str) -> tuple[str, ...]:
         return (*self.seen[name], name)

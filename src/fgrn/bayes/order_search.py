@@ -3,7 +3,7 @@
 There are fewer orders than structures, none has a cycle, and one step changes many arcs at once. A step moves a column
 to another place: it goes there by exchanges of two columns next to each other, which change what these two may have as
 parents. The parents of a column are chosen one by one (Cooper and Herskovits, 1992), each time the one that gains most,
-and taken away again where that gains; parents found for one order are remembered for all others.
+and taken away or exchanged for another where that gains; parents found for one order are remembered for all others.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ class OrderSearch:
     _known: dict[int, list[_Remembered]] = field(default_factory=dict)
     _kept: set[Family] = field(default_factory=set)
     _gaining: dict[Family, list[int]] = field(default_factory=dict)
+    _gaining_instead: dict[Family, list[tuple[int, frozenset[int]]]] = field(default_factory=dict)
     _settled: dict[Family, frozenset[int]] = field(default_factory=dict)
 
     def run(self, start: Parents, restarts: int, seed: int) -> Parents:
@@ -118,9 +119,13 @@ class OrderSearch:
         parents = frozenset(np.flatnonzero(self.rules.required[:, child]).tolist())
         while True:
             added = next((one for one in self._additions(child, parents) if before >> one & 1), None)
-            if added is None:
+            if added is not None:
+                parents = self._reduced(child, parents | {added})
+                continue
+            other = next((new for one, new in self._exchanges(child, parents) if before >> one & 1), None)
+            if other is None:
                 return parents
-            parents = self._reduced(child, parents | {added})
+            parents = self._reduced(child, other)
 
     def _additions(self, child: int, parents: frozenset[int]) -> list[int]:
         """The columns that gain as one more parent, that of the largest gain first."""
@@ -134,6 +139,23 @@ class OrderSearch:
                 order = np.argsort(-gains, kind="stable")
                 found = order[gains[order] > LEAST_GAIN].tolist()
             self._gaining[key] = found
+        return found
+
+    def _exchanges(self, child: int, parents: frozenset[int]) -> list[tuple[int, frozenset[int]]]:
+        """The columns that gain in the place of a parent, with the new parents, that of the largest gain first."""
+        key = child, parents
+        found = self._gaining_instead.get(key)
+        if found is None:
+            now, every = self.scores.score(child, parents), list[tuple[float, int, frozenset[int]]]()
+            for old in sorted(parents):
+                if self.rules.required[old, child]:
+                    continue
+                rest = parents - {old}
+                more = self.scores.with_one_more(child, rest, self.rules.allowed[:, child])
+                gains = np.round(more - now, GAIN_DIGITS)
+                every += [(-gains[one], one, rest | {one}) for one in np.flatnonzero(gains > LEAST_GAIN).tolist()]
+            every.sort(key=lambda one: one[:2])
+            found = self._gaining_instead[key] = [(one, new) for _, one, new in every]
         return found
 
     def _reduced(self, child: int, parents: frozenset[int]) -> frozenset[int]:

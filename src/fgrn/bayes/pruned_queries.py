@@ -100,7 +100,6 @@ class PrunedQueries:
         many = bool(columns) and frames.row_count(columns) > FEW_ROWS
         if many and self._fits() and not self._may_pay(frames.row_count(columns), 1):
             return None
-        model._checked(data)
         evidence = encode(model, data)
         groups = hard_and_soft(evidence, model.names)
         if many and not self._pays(groups, [self._near(target, known, weighted) for _, known, weighted in groups]):

@@ -17,7 +17,7 @@ from ..graph.blocks import Factor
 from ..graph.network import Network
 from ..tables.encoded import SOFT, Evidence
 from .bayesian import BayesianNetwork
-from .realisation import MEMORY_SHARE, machine_memory
+from .clique_memory import MEMORY_SHARE, machine_memory
 from .slice_scan import SliceSteps
 from .slices import SliceStructure
 

@@ -22,8 +22,8 @@ from ..core.distributions import frozen_array
 from ..core.exceptions import TableError, WiringError, counted, shortened, unknown_name
 from ..core.variable import Variable
 from .bayesian import BayesianNetwork
+from .clique_memory import MEMORY_SHARE, machine_memory
 from .compact_tables import CompactTable
-from .realisation import MEMORY_SHARE, machine_memory
 
 MOST_LAG = 1024
 """The largest lag of a link."""

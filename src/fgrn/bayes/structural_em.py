@@ -44,6 +44,7 @@ class StructuralEM:
     rounds: int
     draws: int
     threads: int | None = None
+    stopped: Callable[[], bool] = lambda: False  # whether no further round is to begin
 
     def run(self, start: Parents | None) -> tuple[BayesianNetwork, dict[str, Any]]:
         """The best network of all rounds, and the parts of its `SearchRecord`."""
@@ -68,7 +69,7 @@ class StructuralEM:
             best, path = network, moves
             found, moves = self.search(scores, self.rules, now)
             families += scores.counted
-            if found == now:
+            if found == now or self.stopped():
                 break
             now, network = found, self._learnt(found)
         return best, {"score": max(values), "moves": path, "families": families, "rounds": tuple(values)}

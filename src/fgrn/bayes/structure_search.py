@@ -53,6 +53,19 @@ class SearchRecord:
     independence: IndependenceRecord | None = None
 
 
+@dataclass
+class StoppingWatch:
+    """A watcher of searches that remembers whether it asked one of them to end."""
+
+    watch: StructureWatcher
+    stopped: bool = False
+
+    def __call__(self, moves: int, score: float) -> bool:
+        """See `StructureWatcher`."""
+        self.stopped = self.stopped or self.watch(moves, score) is True
+        return self.stopped
+
+
 @dataclass(frozen=True)
 class SearchMethod:
     """How to search: see `search`."""
@@ -245,8 +258,12 @@ class SearchPlan:
         elif self.method.name == "pc":
             raise refuse_missing()
         else:
-            method = self.method
-            em = StructuralEM(table, self.rule, self.rules, method.run, method.rounds, method.draws, method.threads)
+            watch = None if self.method.watch is None else StoppingWatch(self.method.watch)
+            method = replace(self.method, watch=watch)
+            em = StructuralEM(
+                table, self.rule, self.rules, method.run, method.rounds, method.draws, method.threads,
+                lambda: watch is not None and watch.stopped,
+            )  # fmt: skip
             network, parts = em.run(self.start if self.started else None)
             record = SearchRecord(self.rule, self.method.name, **parts)
         network.search_record = record

@@ -296,7 +296,7 @@ def arcs_of_tree(
 
 
 class PairsOfColumns(Protocol):
-    """What a tree is found from: the mutual information of all pairs of columns."""
+    """The mutual information of all pairs of columns, from which a tree is found."""
 
     @property
     def sizes(self) -> Sequence[int]:

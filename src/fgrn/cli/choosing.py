@@ -29,6 +29,16 @@ class Refining(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
             self.fail(f"{value!r} is not 'auto', 'yes', 'no' or a number above 0.", param, ctx)
 
 
+class BinCount(click.ParamType):  # type: ignore[type-arg]  # generic only in new versions of click
+    """The values of --bins where they may be chosen: a number, or 'auto'."""
+
+    name = "bins"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the setting of the estimator, or raise an error that names the option."""
+        return value if value == "auto" else click.IntRange(2).convert(value, param, ctx)
+
+
 def check_choice(kind: str, sizes: str, refine: Any, max_seconds: float | None, online: bool) -> None:
     """Raise an error if an option about the choice of a classifier is given where nothing is chosen."""
     sizes_are_tried = kind in STRUCTURES and sizes == "auto"

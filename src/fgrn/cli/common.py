@@ -45,6 +45,8 @@ class FiniteRange(click.FloatRange):
         return found if isfinite(found) else self.fail(f"{value} is no finite number.", param, ctx)
 
 
+_BIN_COUNT = click.IntRange(2)
+
 DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
 """Names of delimiters that need no quotes in a shell."""
 
@@ -100,15 +102,15 @@ def reading(command: Command) -> Command:
     return command
 
 
-def schema(command: Command) -> Command:
-    """Add the options of every command that infers a schema."""
+def schema(command: Command, bins: click.ParamType = _BIN_COUNT, more: str = "") -> Command:  # type: ignore[type-arg]
+    """Add the options of every command that infers a schema; `bins` is what --bins takes, and `more` its help."""
     options = [
         click.option(
             "--bins",
-            type=click.IntRange(2),
+            type=bins,
             default=5,
             show_default=True,
-            help="Bins of a column with many different numbers; a classifier takes 10 of 100 rows or more.",
+            help=f"Bins of a column with many different numbers; a classifier takes 10 of 100 rows or more.{more}",
         ),
         click.option(
             "--max-levels",

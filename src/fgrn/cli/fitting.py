@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from ..tables.stream import BATCH
 from ..tables.stream_source import is_many
 from ..tables.text_source import no_file
 from . import common
-from .choosing import STRUCTURES, Refining, check_choice
+from .choosing import STRUCTURES, BinCount, Refining, check_choice
 from .constraining import constraints_of
 from .model_rows import matched
 from .signals import stoppable
@@ -119,7 +120,7 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
               "'equal q1:0 q1:1' (classes 0 and 1), 'fixed q1 0 yes 0.9' (column, class, level, probability), "
               "'zero q1 0 yes'; and means and variances of continuous columns, such as 'fixed x 0 mean 2.5', "
               "'equal x:0:variance x:1:variance'; may be repeated. Or a JSON file with a list of them.")  # fmt: skip
-@common.schema
+@partial(common.schema, bins=BinCount(), more=" 'auto': those, or else 5 or 20, if clearly better.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For random starts.")
 @click.option("--checkpoint", metavar="FILE", help="Save the progress of learning in this file.")
 @click.option("--every", type=click.IntRange(1), default=EVERY, show_default=True,
@@ -139,7 +140,7 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 def fit(data: str, target: str | None, output: str, model: str | None, hidden: str | None, epochs: int | None,
         cycles: int, smoothing: float | None, starts: int | None, tolerance: float | None, max_seconds: float | None,
         refine: Any, test: float, weights: str | None, sequence: str | None, time: str | None,
-        continuous: tuple[str, ...], constraint: tuple[str, ...], bins: int, max_levels: int, seed: int,
+        continuous: tuple[str, ...], constraint: tuple[str, ...], bins: int | str, max_levels: int, seed: int,
         checkpoint: str | None, every: int,
         resume: bool, unseen: str, streamed: bool, online: bool, batch: int | None, effective_size: float | None,
         dask: str | None, as_json: bool, **options: Any) -> None:  # fmt: skip
@@ -190,6 +191,8 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         "cycles": cycles, "max_levels": max_levels, "random_state": seed, "unseen": unseen,
         "verbose": 0 if as_json else 1,
     }  # fmt: skip
+    if bins == "auto" and kind not in STRUCTURES:
+        raise click.UsageError("--bins auto is for --target, with --model latent, tan or tree: else say a number.")
     if kind not in STRUCTURES or common.is_given("bins"):  # a classifier finds out how many it wants
         settings["n_bins"] = bins
     settings |= common.those_given(

@@ -52,15 +52,15 @@ def terminable() -> Iterator[None]:
 
 
 @contextmanager
-def stoppable() -> Iterator[Stop]:
-    """Let the first Ctrl-C or SIGTERM end learning after the current epoch; the second one stops at once."""
+def stoppable(step: str = "epoch") -> Iterator[Stop]:
+    """Let the first Ctrl-C or SIGTERM end learning after the current step; the second one stops at once."""
     stop = Stop()
 
     def asked(number: int, *_: Any) -> None:
         if stop.status:
             raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
         stop.status = TERMINATED if number == signal.SIGTERM else INTERRUPTED
-        say("stopping after this epoch; once more to stop at once", err=True)
+        say(f"stopping after this {step}; once more to stop at once", err=True)
 
     ignored = signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
     with _handled({signal.SIGINT: asked} | ({} if ignored else {signal.SIGTERM: asked})):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import click
 from ..core.exceptions import FgrnError, LearningError, counted, nearest, visible
 from ..files.formats import EXTENSIONS
 from . import common, networks
+from .signals import Stop, stoppable
 from .wording import say
 
 if TYPE_CHECKING:
@@ -19,9 +21,12 @@ if TYPE_CHECKING:
 
 SEARCH_OPTIONS = (
     "score", "method", "required", "forbidden", "roots", "max_parents", "restarts", "alpha", "equivalent_size",
-    "smoothing", "seed",
+    "smoothing", "seed", "held_out", "rounds", "draws",
 )  # fmt: skip
 """Options that are handed on to `fgrn.search` by their names."""
+
+PATHS = ("hill_climbing", "tabu", "order")
+"""Methods that go from one structure to a better one, so that an interrupted search has found something."""
 
 
 @click.command(epilog="\b\nExamples\n  fgrn search people.csv -o people.bif\n"
@@ -51,6 +56,15 @@ SEARCH_OPTIONS = (
               help="The equivalent sample size of bdeu.")  # fmt: skip
 @click.option("--smoothing", type=common.FiniteRange(0, common.MOST_SMOOTHING), default=1.0,
               show_default=True, metavar="COUNT", help="Count added to every cell of every table.")  # fmt: skip
+@click.option("--held-out", type=common.FiniteRange(0, 1, min_open=True, max_open=True), default=0.2, show_default=True,
+              metavar="SHARE", help="The share of rows that log_likelihood keeps back.")  # fmt: skip
+@click.option("--hidden", multiple=True, metavar="NAME=STATES",
+              help="A variable that no column has, and its number of states; --required arcs join it. "
+                   "Repeatable.")  # fmt: skip
+@click.option("--rounds", type=click.IntRange(1), default=10, show_default=True,
+              help="With missing values: the most rounds of structural EM.")  # fmt: skip
+@click.option("--draws", type=click.IntRange(1), default=10, show_default=True,
+              help="With missing values: how often they are drawn in a round.")  # fmt: skip
 @click.option("--confidence", type=click.IntRange(1), metavar="SAMPLES",
               help="Search in so many samples of the rows, and keep the arcs in half of them or more.")  # fmt: skip
 @click.option("--picture", metavar="FILE", help="Draw it, too (.svg, .png, .pdf).")
@@ -58,12 +72,14 @@ SEARCH_OPTIONS = (
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of everything random.")
 @common.reading
 @common.json_option
-def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | None, confidence: int | None,
-           picture: str | None, bins: int, max_levels: int, as_json: bool, **options: Any) -> None:  # fmt: skip
+def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | None, hidden: tuple[str, ...],
+           confidence: int | None, picture: str | None, bins: int, max_levels: int, as_json: bool,
+           **options: Any) -> None:  # fmt: skip
     """Find a Bayesian network in a table: which columns depend on which, and the tables.
 
     DATA is a CSV, TSV or Parquet file. Columns with many distinct numbers are put in bins. Missing values are averaged
-    over (structural EM), in rounds: --method exact is exact within a round only, and --method pc refuses them.
+    over (structural EM), in rounds: --method exact is exact within a round only, and --method pc refuses them. Ctrl-C
+    ends a search with the best network found so far, which is written.
     """
     from ..bayes.arc_confidence import arc_confidence
     from ..bayes.structure_search import search as search_table
@@ -84,12 +100,20 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | N
     common.check_finite(table, data)
     schema = Schema.infer(table, bins=bins, max_levels=max_levels)
     codes, states = schema.codes(table), schema.states
+    how["hidden"] = dict(_hidden(text) for text in hidden)
+    names = [*states, *how["hidden"]]
     for name in ("required", "forbidden"):
-        how[name] = [_arc(name, text, list(states)) for text in how[name]]
-    how["tiers"] = [_columns(text, list(states)) for text in tiers] or None
-    with ReadingProgress(not as_json) as told:
+        how[name] = [_arc(name, text, names) for text in how[name]]
+    how["tiers"] = [_columns(text, names) for text in tiers] or None
+    keeps = confidence is None and how["method"] in PATHS
+    with ReadingProgress(not as_json) as told, stoppable("move") if keeps else nullcontext(Stop()) as stopped:
         moves = count(1)
-        how["watch"] = lambda *_: told("moves", next(moves), 0)
+
+        def watch(*_: Any) -> bool:
+            told("moves", next(moves), 0)
+            return stopped()
+
+        how["watch"] = watch
         sure = None if confidence is None else arc_confidence(codes, confidence, states=states, **how)
         network = search_table(codes, states=states, **how) if sure is None else sure.network()
     if output:
@@ -98,7 +122,16 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | N
         from .. import plots
 
         plots.save(plots.graph(network, strength=sure), picture)
-    _tell_found(network, sure, [one for one in (output, picture) if one], as_json)
+    _tell_found(network, sure, [one for one in (output, picture) if one], as_json, stopped())
+    stopped.end()
+
+
+def _hidden(text: str) -> tuple[str, int]:
+    """Return the name of a hidden variable and its number of states, from NAME=STATES."""
+    name, sign, states = text.rpartition("=")
+    if not (name and sign and states.isdecimal() and int(states) > 0):
+        raise click.UsageError(f"--hidden is NAME=STATES, such as --hidden type=3. Got {text!r}.")
+    return name, int(states)
 
 
 def _arcs_of(path: str) -> tuple[tuple[str, str], ...]:
@@ -136,7 +169,9 @@ def _write_network(network: BayesianNetwork, path: str) -> None:
         write(network, path)
 
 
-def _tell_found(network: BayesianNetwork, sure: ArcConfidence | None, written: list[str], as_json: bool) -> None:
+def _tell_found(
+    network: BayesianNetwork, sure: ArcConfidence | None, written: list[str], as_json: bool, interrupted: bool
+) -> None:
     """Print the arcs, the score, and what was written."""
     record = network.search_record
     arcs: list[dict[str, Any]] = [{"parent": parent, "child": child} for parent, child in network.arcs]
@@ -148,7 +183,7 @@ def _tell_found(network: BayesianNetwork, sure: ArcConfidence | None, written: l
     found: dict[str, Any] = {"variables": len(network.names), "arcs": arcs, "parameters": network.free_parameters}
     if record is not None:
         found |= {"score": record.score, "score_name": record.rule.name, "moves": len(record.moves),
-                  "rounds": len(record.rounds)}  # fmt: skip
+                  "rounds": len(record.rounds), "interrupted": interrupted}  # fmt: skip
     if as_json:
         common.as_json({**found, "written": written})
         return
@@ -159,6 +194,8 @@ def _tell_found(network: BayesianNetwork, sure: ArcConfidence | None, written: l
     say(visible(f"{counted(len(network.names), 'column')}, {counted(len(arcs), 'arc')}, "
                 f"{counted(network.free_parameters, 'free parameter')}"
                 + ("" if record is None else f"; {record.rule.name} {record.score:,.2f}") + averaged))  # fmt: skip
+    if interrupted:
+        say("interrupted: this is the best network found so far")
     heads = ["column", "depends on"] if sure is None else ["parent", "child", "strength", "direction"]
     rows = (
         [[name, ", ".join(network.parents(name)) or "-"] for name in network.names]

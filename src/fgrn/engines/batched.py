@@ -56,7 +56,7 @@ class MessageSums:
 
 
 class Factors(NamedTuple):
-    """Parameters in place.
+    """The products of parameters that the sums of a network need, for given parameters.
 
     of_sums            the product of the parameters of each cell of each sum
     least              a result that is not less has all its digits
@@ -70,7 +70,7 @@ class Factors(NamedTuple):
 
 @dataclass(eq=False)
 class Batched:
-    """What is done to find the marginals that a program shows, for evidence on the same variables.
+    """The sums that give the marginals a program shows, in order, for all evidence on the same variables.
 
     width      of the messages of one row: forward and backward ones of all edges, those of the evidence on edges that
                some block reads, and a one
@@ -95,7 +95,7 @@ class Batched:
         return max(self.width, max(sums.messages.size for sums in self.depths))
 
     def loaded(self, values: np.ndarray) -> Factors:
-        """The parameters in place; kept for the next time."""
+        """The products of these parameters; kept for the next time."""
         kept = self._loaded
         if kept is not None and kept[0] is values:
             return kept[1]
@@ -114,7 +114,7 @@ class Batched:
         return found
 
     def beliefs(self, values: np.ndarray, evidence: Evidence) -> tuple[np.ndarray, ...]:
-        """Marginals side by side, log-likelihoods, and which rows are doubtful, so that the others mean nothing."""
+        """Return marginals side by side, log-likelihoods, and which rows may have underflowed, to be left out."""
         factors, least, has_no_underflow = self.loaded(values)
         messages = np.ones((evidence.rows, self.width))
         self.observable.write(evidence, messages)
@@ -154,7 +154,7 @@ _written: WeakKeyDictionary[Program, dict[bytes, Batched | None]] = WeakKeyDicti
 
 
 def batched_for(plan: Plan, program: Program, evidence: Evidence) -> Batched | None:
-    """What finds the marginals that a program shows; None if they could be lost in the linear domain."""
+    """Return the sums for the marginals that a program shows; None if they could underflow in the linear domain."""
     read = (evidence.slot >= 0) & plan.reader
     key = read.tobytes()
     found = _written.setdefault(program, {})
@@ -206,6 +206,7 @@ class _Needed:
         self.growth: dict[_Message, float] = {}
 
     def written(self) -> Batched:
+        """Return the sums of all messages that are needed, by depth, and of the beliefs."""
         plan, piece_of = self.plan, self._pieces()
         seen = {piece_of.get(edge) for edge in self.shown}
         others = {piece: edge for edge, piece in reversed(piece_of.items()) if piece not in seen}
@@ -257,7 +258,7 @@ class _Needed:
         return cells + sum(self.growth[read] for read in terms.reads)
 
     def _terms(self, message: _Message) -> _Terms:
-        """What makes a message."""
+        """The terms that a message is the sum of."""
         edge, is_forward = message
         siso = (self.siso_to if is_forward else self.siso_from).get(edge)
         if siso is None:
@@ -277,7 +278,7 @@ class _Needed:
         return terms
 
     def _belief(self, edge: int) -> _Terms:
-        """What makes forward times backward of an edge: at a Diverter, all that comes in there."""
+        """The terms of forward times backward of an edge: at a Diverter, the product of all that comes in there."""
         found = self.leg_to.get(edge) or self.leg_from.get(edge)
         if found is not None:
             return self._at_diverter(*found)
@@ -320,7 +321,7 @@ class _Needed:
                 terms.messages.append(self.evidence_at[edge] + states)
 
     def _side_by_side(self, every: list[_Terms]) -> MessageSums:
-        """All of equal depth as one; where some have fewer factors than others, these are ones."""
+        """Put the terms of all messages of equal depth into one array; missing factors are ones."""
         counts = [terms.cells_by_state.size for terms in every]
         messages, values = (
             np.full((max(1, *(len(getattr(terms, what)) for terms in every)), sum(counts)), missing, dtype=np.intp)

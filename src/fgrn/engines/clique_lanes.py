@@ -38,7 +38,10 @@ class CliquePass:
     def __init__(self, table: np.ndarray, sizes: Sequence[int], inputs: Sequence[Leg], outputs: Sequence[Leg]) -> None:
         legs = [*inputs, *outputs]
         every = [(size, tuple([leg.steps[axis] for leg in legs])) for axis, size in enumerate(sizes)]
-        axes = _joined_axes(every) or [(1, (0,) * len(legs))]
+        alone = tuple([axis for axis, (_, steps) in enumerate(every) if not any(steps)])
+        if alone:  # no message depends on these: they are summed over once, not for every row
+            table = np.add.reduce(table.reshape(sizes), axis=alone).reshape(-1)
+        axes = _joined_axes([(size, steps) for size, steps in every if any(steps)]) or [(1, (0,) * len(legs))]
         self._table = table
         self._sizes = np.array([size for size, _ in axes], dtype=np.int64)
         self._steps = LANES * np.array([steps for _, steps in axes], dtype=np.int64).reshape(len(axes), len(legs))

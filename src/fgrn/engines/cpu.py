@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import kernels, wide
+from .cycles import TableMessages
 from .kernels.arguments import ChainRows, ChainTables, KnownRows, PathRows, StarRows, StarWork, Tapes
 from .linear import Loaded
 from .matrices import MatrixPrepared, tree_of_matrices
@@ -163,6 +164,7 @@ class Prepared:
         self._same = NOTHING
         self._star_work: list[StarWork] = []
         self.spare: list[np.ndarray] = []  # counts whose memory may be used again: fresh memory is slow the first time
+        self.held: list[dict[int, TableMessages]] = []  # the same for messages of all blocks, by their first rows
         self.maps = kernel_array(plan.maps, np.uint64)
         self.ray = ray_of(plan, program, evidence) if len(tape.regions) == 1 and not program.for_counts else None
         first = tape.regions[0] if tape.regions else None
@@ -219,9 +221,16 @@ class Prepared:
         found.fill(0.0)
         return found
 
+    def spare_messages(self) -> dict[int, TableMessages]:
+        """Take messages of all blocks whose memory may be used again, by their first rows; empty if there are none."""
+        try:
+            return self.held.pop()
+        except IndexError:  # several threads may ask
+            return {}
+
     def rest(self) -> None:
         """See `fgrn.engines.Prepared`."""
-        self.spare, self._star_work, self._same = [], [], NOTHING
+        self.spare, self.held, self._star_work, self._same = [], [], [], NOTHING
 
     def weights_of(self, rows: slice) -> np.ndarray:
         """Return the weights of a block as an array; one weight for all rows is written out once, not per block."""

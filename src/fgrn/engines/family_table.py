@@ -103,12 +103,13 @@ class FamilyTable:
 
         `priors` has the prior count of a cell for each of them.
         """
-        cells = prod(self.sizes[[child, *parents]].tolist())
-        possible = np.isfinite(self._compared[[child, *parents]]).all()
+        family = [child, *parents]
+        cells = prod(self.sizes[family].tolist())
+        possible = bool((self._compared[family] < np.inf).all())
         compared = cells * self._compared[columns]
         small = compared <= (MOST_CELLS_BY_BITS if possible else 0)
         out = np.empty(len(columns))
-        few, many = np.flatnonzero(small), np.flatnonzero(~small)
+        few, many = small.nonzero()[0], (~small).nonzero()[0]
         if self.bits is not None and len(few):
             above = np.array(parents, dtype=np.int64)
             work = partial(self._by_bits, self.bits, child, above, cells, columns, priors)
@@ -126,7 +127,10 @@ class FamilyTable:
         """Score some of the columns asked for, by several threads if each row is visited often enough."""
         threads = self.threads or thread_count()
         amount = 1 if threads == 1 else min(len(some), 4 * threads, round(visits * self.rows / VISITS_AT_ONCE))
-        parts = [some] if amount <= 1 else np.array_split(some, amount)
+        if amount <= 1:
+            out[some] = work(some)
+            return
+        parts = np.array_split(some, amount)
         for part, found in zip(parts, in_order(threads, work, parts), strict=True):
             out[part] = found
 

@@ -175,21 +175,13 @@ class _Writer:
         self.tape.known_width = 2 * self.plan.edges + self.plan.diverters
 
     def _made(self) -> set[tuple[int, bool]]:
+        """Return the messages that have a place: all that a step computes, but for priors that are read directly."""
         made = {(int(edge), False) for edge in self.program.boundary}
         made |= {(int(edge), True) for edge in np.flatnonzero(~self.plan.driver)}
         made |= {(edge, True) for edge in self.onward if self.program.by_posteriors}
         for kind, block, first, last in self.program.steps.tolist():
-            if kind == protocol.SOURCE:
-                edge = int(self.plan.source_edge[block])
-                if self._prior_leg(edge) is None:
-                    made.add((edge, True))
-            elif kind == protocol.FORWARD:
-                made.add((int(self.plan.siso_output[block]), True))
-            elif kind == protocol.BACKWARD:
-                made.add((int(self.plan.siso_input[block]), False))
-            else:
-                for leg in self.program.targets[first:last].tolist():
-                    made.add((int(self.plan.leg_edge[leg]), not self.plan.leg_is_input[leg]))
+            made.update(self.plan.step_messages(kind, block, self.program.targets[first:last].tolist()))
+        made.difference_update((edge, True) for edge in self.source_of if self._prior_leg(edge) is not None)
         return made
 
     def _prior_leg(self, edge: int) -> int | None:

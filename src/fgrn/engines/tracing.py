@@ -16,7 +16,7 @@ import numpy as np
 from .protocol import DIVERT, FORWARD, SOURCE
 
 if TYPE_CHECKING:
-    from .reference import State
+    from .log_state import State
 
 Choice = Callable[[np.ndarray], np.ndarray]
 """From logarithms of weights, (rows, choices), to one choice for each row."""

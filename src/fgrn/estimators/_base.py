@@ -29,22 +29,17 @@ from ..flow.em import History
 from ..flow.evidence import encode
 from ..flow.online import POWER, Online
 from ..graph.network import Network
-from ..learning.checkpoints import Checkpoint, Journal, Result, open_journal
+from ..learning.checkpoints import Checkpoint, Journal, Returned, open_journal
 from ..queries.completion import impute
 from ..queries.explanation import Explanation
 from ..queries.prototypes import MeanAndSpread, Prototypes
 from ..tables import frames, one_row
-from ..tables.distinct_values import Distinct
 from ..tables.encoded import EncodedTable, Evidence, NamedStates
 from ..tables.frames import Coded
-from ..tables.schema import BINS, UNSEEN, Schema
+from ..tables.schema import UNSEEN, Schema
 from ._convergence import warn_if_not_converged
 from ._streams import encoded_stream, online_batches
 from ._tables import Classes, Columns, TableEstimator, check_lengths, is_array
-
-FEW_ROWS, MORE_BINS = 100, 10
-"""The number of rows from which on n_bins="auto" means the second number of bins, and not that of a schema."""
-
 
 FAINTEST_STATE = 1e-9
 """A hidden state of smaller probability is none of a class."""
@@ -102,7 +97,8 @@ class LatentEstimator(TableEstimator):
         given = self.missing_values
         return None if given is None else np.atleast_1d(np.array(given, dtype=object)).tolist()
 
-    def _read_schema(self, columns: Columns, weights: np.ndarray | None) -> Schema:
+    def _read_schema(self, columns: Columns, weights: np.ndarray | None, bins: int | None = None) -> Schema:
+        """Return the schema of columns: the one given, or inferred with so many bins, or as many as are usual."""
         if self.schema is not None:
             for name in columns:
                 self.schema[name]
@@ -110,7 +106,7 @@ class LatentEstimator(TableEstimator):
         return Schema.infer(
             columns,
             missing=self._missing_codes(),
-            bins=self._bins(columns, weights),
+            bins=bins or self._bins(columns, weights),
             max_levels=self.max_levels,
             weights=weights,
             keep_empty=True,
@@ -122,16 +118,8 @@ class LatentEstimator(TableEstimator):
         return []
 
     def _bins(self, columns: Columns, weights: np.ndarray | None) -> int:
-        """Return the number of bins of a column with many distinct numbers; for "auto" by the number of rows.
-
-        A row of weight 2 is two rows.
-        """
-        if self.n_bins != "auto":
-            return int(self.n_bins)
-        column = next(iter(columns.values()), ())
-        rows = column.rows if isinstance(column, Distinct) else 1 if frames.is_bare(column) else len(column)
-        rows = rows if weights is None else np.sum(weights)
-        return BINS if rows < FEW_ROWS else MORE_BINS
+        """Return the number of bins of a column with many distinct numbers."""
+        return int(self.n_bins)
 
     def _options(self, what: str = "") -> dict[str, Any]:
         return {
@@ -147,9 +135,9 @@ class LatentEstimator(TableEstimator):
             "watch": LearningProgress.of(self.verbose, self.n_epochs, self.n_init, what, self._stopped),
         }
 
-    def _teach(self, net: Network, table: EncodedTable, what: str = "") -> History:
-        """Learn the tables of a network; stacks do it layer by layer."""
-        options = self._options(what)
+    def _teach(self, net: Network, table: EncodedTable, what: str = "", **settings: Any) -> History:
+        """Learn the tables of a network, with other settings if some are given; stacks do it layer by layer."""
+        options = self._options(what) | settings
         with options["watch"]:
             history = net.learn(table, **options)
         if self.verbose > 1:
@@ -196,7 +184,7 @@ class LatentEstimator(TableEstimator):
         asked = self._stop is not None and self._stop()
         return asked or (self._journal is not None and bool(self._journal.interruption))
 
-    def _finished(self, work: Callable[[], Result]) -> Result:
+    def _finished(self, work: Callable[[], Returned]) -> Returned:
         """Return the result of a step of `fit` that has to be completed: after one interruption it is run again."""
         return work() if self._journal is None else self._journal.finished(work)
 
@@ -214,6 +202,10 @@ class LatentEstimator(TableEstimator):
         columns, weights, classes = self._taken(X, sample_weight, classes)
         if classes is not None:
             self._set_classes(classes)
+        return self._learnable_columns(columns, weights, classes)
+
+    def _learnable_columns(self, columns: Columns, weights: np.ndarray | None, classes: Classes | None) -> Evidence:
+        """Infer the schema of columns to learn from, and return their codes."""
         self.schema_ = self._read_schema(columns, weights)
         return self._encoded(self.schema_.codes(columns, self.unseen), weights, classes)
 
@@ -404,7 +396,7 @@ class LatentEstimator(TableEstimator):
 
         A column of which nothing was known in training stays as it is, and so does a level that was not seen there:
         for the other columns it is unknown. A table with names may have the class of a classifier as a column, too: it
-        is filled in where it is unknown, and tells of the other columns where it is known.
+        is imputed where it is missing, and tells of the other columns where it is known.
 
         Args:
             X: the table, or one row of values with names.

@@ -34,9 +34,9 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         """Learn from a table and the class of each row.
 
         Args:
-            X: the table: any dataframe, a mapping of columns or an array, of words, numbers and holes. Or what is not
-                in memory: a path, a glob, a dataset of Arrow, batches of rows, or a `Stream`; y and sample_weight are
-                then names of its columns.
+            X: the table: any dataframe, a mapping of columns or an array, of words, numbers and missing values. Or what
+                is not in memory: a path, a glob, a dataset of Arrow, batches of rows, or a `Stream`; y and
+                sample_weight are then names of its columns.
             y: the classes, also as a table of one column, which names them. Where it is None or NaN the class of a row
                 is not known; the row still teaches what goes with what.
             sample_weight: one weight per row; a row of weight 0 is as if it were not there.

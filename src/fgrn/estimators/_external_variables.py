@@ -26,7 +26,7 @@ from ..statistics.standard_errors import KINDS, ErrorKind
 from ..statistics.three_step import AssignedRows
 from ._class_analysis import ClassAnalysis
 from ._outcomes import fit_outcome
-from ._regression import TOLERANCE, fit_with_sizes
+from ._regression import REGRESSION_TOLERANCE, fit_with_sizes
 
 
 class ExternalVariables(ClassAnalysis):
@@ -79,7 +79,11 @@ class ExternalVariables(ClassAnalysis):
             starts = self.n_init if n_init is None else n_init
             settings.whole("n_init", starts, 1, LearningError)
             free = self._parameter_count(self.network_) - (self.n_hidden_ - 1) * bool(self.learn_prior)
-            options = self._options("regression") | {"checkpoint": None, "tolerance": TOLERANCE, "accelerate": True}
+            options = self._options("regression") | {
+                "checkpoint": None,
+                "tolerance": REGRESSION_TOLERANCE,
+                "accelerate": True,
+            }
             options |= {"cycles": 1, "smoothing": model.smoothing}
 
             def fit(sizes: RowSizes, some: Patterns) -> tuple[LatentClasses, np.ndarray]:

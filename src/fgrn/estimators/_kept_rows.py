@@ -172,7 +172,7 @@ class KeptRows(Choosing):
         return self._estimates_of(self.network_)
 
     def _estimates_of(self, net: Network) -> LatentClasses:
-        """Those of a network of the same columns, which may have another number of classes."""
+        """The estimates of a network of the same columns, which may have another number of classes."""
         states = self.schema_.states
         prior = net.prior(self._hidden_name())
         tables = tuple(net.table(name) for name in states)

@@ -18,7 +18,7 @@ from ..statistics.latent_classes import LatentClasses, Patterns
 from ..statistics.one_step import RowSizes, SizesEStep
 from ..tables.encoded import EncodedTable
 
-TOLERANCE = 1e-8
+REGRESSION_TOLERANCE = 1e-8
 """Gain per row below which EM has converged: Newton's method, near the maximum, does the rest."""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -13,28 +15,32 @@ from ..bayes.class_trees import (
     class_hidden_tree,
     class_tree_mixture,
     smoothing_of_class_tree,
+    tree_of_columns,
 )
-from ..core.exceptions import FgrnWarning, LearningError, Remedy, warn
-from ..core.progress import ReadingProgress
+from ..core.exceptions import FgrnWarning, LearningError, Remedy, counted, warn
+from ..core.progress import LearningProgress, ReadingProgress
 from ..graph import structures
 from ..graph.class_family import ClassFamily
 from ..graph.network import Network
 from ..learning.choice_budget import Budget
-from ..learning.classifier_choice import STRENGTHS, ClassSearch, refined
+from ..learning.class_trials import refined
+from ..learning.classifier_choice import STRENGTHS, ClassSearch
 from ..learning.criteria import ClassCandidate
 from ..learning.cross_validation import PartedRows
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
 from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
+from ._bin_choice import ChoosingBins
 from ._class_labels import LatentClassifierBase
+from ._convergence import FitConvergenceWarning
 from ._state_count import Choosing
 
 USUAL_SECONDS = 5.0
 """About what choosing a classifier takes on one processor unless seconds are given."""
 
 
-class LatentClassifier(Choosing, LatentClassifierBase):
+class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
     """One hidden variable explains the columns and the class: the Latent Variable Model as a classifier.
 
     Unless told otherwise it is chosen for the class: each class has hidden states of its own, as many as tell the class
@@ -68,9 +74,13 @@ class LatentClassifier(Choosing, LatentClassifierBase):
         criterion: for n_hidden="auto": "log_loss" of the class in rows that were kept back; or, for shared states,
             "bic", "aic" or "held_out", which judge how well all columns are described.
         max_hidden: for n_hidden="auto": the largest number of states to try.
-        max_seconds: after so many no other candidate is begun, whatever has been found until then. Unless given there
-            is a limit that does not depend on the clock: about 2 s of CPU time for a few rows, 6 s for 10,000.
-        n_bins: the number of bins of a column with many distinct numbers; "auto": 10, or 5 with fewer than 100 rows.
+        max_seconds: about how long `fit` takes once the table is read: choosing, calibrating and learning from all
+            rows, for which time is kept. The first candidate is always tried, and refined tables are always finished.
+            Unless given there is a limit that does not depend on the clock: about 2 s of CPU time for a few rows, 6 s
+            for 10,000, and what it takes to learn from more than 20,000.
+        n_bins: the number of bins of a column with many distinct numbers; "auto": 10, or 5 with fewer than 100 rows,
+            unless another of 5, 10 and 20 tells the class of rows kept back better by three standard errors, which is
+            not tried on tables that are not in memory.
         max_levels: the maximum number of levels of a column of words or categories.
         missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
             such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
@@ -204,51 +214,79 @@ class LatentClassifier(Choosing, LatentClassifierBase):
             found += "_"
         return found
 
+    @property
+    def _starts(self) -> int:
+        """The random starts of learning from all rows."""
+        return 1 if self._is_tree else int(self.n_init)
+
     def _options(self, what: str = "") -> dict[str, Any]:
-        found = super()._options(what)
-        return {**found, "starts": 1} if self._is_tree else found
+        return super()._options(what) | {"starts": self._starts}
 
     def _train(self, table: EncodedTable) -> None:
         self.__dict__.pop("decision_network_", None)
         self.structure_ = self._structures()[0]
         is_density = self.n_hidden != "auto" or self.criterion != "log_loss"
         if self.structure_ == "shared" and is_density:
+            self.__dict__.pop("_budget", None)
             super()._train(table)
             return
         here = table.here()
         search = self._search(here)
         if search.rows.can_be_parted and (search.families[0].temper or self.n_hidden == "auto"):
             search.search(self._sizes())
-        family, size, penalties = search.families[0], (1 if self.n_hidden == "auto" else int(self.n_hidden)), []
+        family, size = search.families[0], 1 if self.n_hidden == "auto" else int(self.n_hidden)
         self.__dict__.pop("selection_", None)
         if search.tried:
+            search.average()
             search.calibrate()
             self.selection_ = search.selection
-            family, size, penalties = search.best_family, search.best.size, search.penalties(search.best)
+            family, size = search.best_family, search.best.size
+            search.reserve_for_refining()
             self._warn_if_at_the_edge(search)
         self.structure_ = family.structure
         self.network_ = family.untaught(size, here)
         self.n_hidden_ = self.network_.variable(self._hidden_name()).cardinality
-        self.history_ = self._teach(self.network_, table)
+        self._learn_in_time(table, search)
         stopped = search.budget.stopped
-        if (penalties or not search.calibration.changes_nothing) and not stopped():
-            self.decision_network_ = refined(family, self.network_, here, penalties, search.calibration, stopped)
+        if search.tried and not search.recipe.changes_nothing and not stopped():
+            self.decision_network_ = refined(family, self.network_, here, search.recipe, stopped)
+
+    def _learn_in_time(self, table: EncodedTable, search: ClassSearch) -> None:
+        """Learn the tables of the network; when the seconds are over they stay as they are, with a warning."""
+        budget = search.budget
+        watch = LearningProgress.of(
+            self.verbose, self.n_epochs, self._starts, stop=lambda: self._stopped() or not budget.has_time
+        )
+        self.history_ = self._teach(self.network_, table, watch=watch)
+        is_counting = self.n_hidden_ == len(self.classes_) and search.rows.is_complete  # an epoch is enough for that
+        if not (self.history_.converged or is_counting or budget.has_time or self._stopped()):
+            seconds = float(self.max_seconds or USUAL_SECONDS)
+            warn(
+                f"ended learning from all rows after {counted(self.history_.epochs, 'epoch')}, before it converged.",
+                FitConvergenceWarning,
+                setting="max_seconds",
+                value=seconds,
+                remedies=Remedy("allow more time", max_seconds=2 * seconds),
+            )
 
     def _search(self, table: Evidence) -> ClassSearch:
         """Return the search over candidates on a table, before its first trial."""
         seed = self._seed()
         rows = PartedRows.of(table, self._class_name(), seed)
-        # with a checkpoint it is chosen to the end, so that the same model goes on when it is resumed
-        stopped = self._stopped if self.checkpoint is None else lambda: False
-        families = [self._family(structure, rows, seed) for structure in self._structures()]
-        budget = Budget(self.max_seconds, stopped, rows.count)
         is_chosen = isinstance(self.refine, str | bool | np.bool_)
         strengths = STRENGTHS if is_chosen else (float(self.refine),)
-        return ClassSearch(rows, families, budget, ReadingProgress(self.verbose), strengths)
+        return self._search_of(rows, self._structures(), seed, strengths, self._budget_of(rows))
+
+    def _search_of(
+        self, rows: PartedRows, structures: Sequence[str], seed: int, strengths: Sequence[float], budget: Budget
+    ) -> ClassSearch:
+        families = [self._family(structure, rows, seed) for structure in structures]
+        return ClassSearch(rows, families, budget, ReadingProgress(self.verbose), strengths, self._starts)
 
     def _family(self, structure: str, rows: PartedRows, seed: int) -> ClassFamily:
         """The networks of a structure."""
         target, hidden, observed = self._class_name(), self._hidden_name(), self._observed()
+        tree = cache(lambda table: tree_of_columns(observed, target, table, "aic"))  # the same for all sizes
 
         def built(size: int, table: Evidence) -> Network:
             if structure == "shared":
@@ -258,7 +296,7 @@ class LatentClassifier(Choosing, LatentClassifierBase):
                 return structures.class_mixture(observed, target, states, name=hidden)
             if structure == "tree":
                 return class_hidden_tree(observed, target, states, table, seed=seed, name=hidden)
-            return class_tree_mixture(observed, target, states, table, penalty="aic", name=hidden)
+            return class_tree_mixture(observed, target, states, tree(table), name=hidden)
 
         is_batch = self._journal is None and hasattr(self, "_kind")  # its tables change with the next one
         temper = bool(self.refine) and structure != "shared" and not is_batch

@@ -39,11 +39,13 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
     with these columns need not say so again.
 
     Args:
-        n_hidden: the states of the hidden variable: a number, labels, or "auto": as many as the criterion says.
-        n_epochs: the most epochs of Baum and Welch.
-        smoothing: a Dirichlet count for every cell of every table; the first state is as counted.
-        n_init: random starts, of which the best is kept.
-        tol: learning has converged when a round of accelerated EM (three epochs) gains no more log-likelihood per row.
+        n_hidden: the number of states of the hidden variable, their labels, or "auto": chosen by the criterion.
+        n_epochs: the maximum number of epochs of EM (the algorithm of Baum and Welch).
+        smoothing: a Dirichlet count that is added to every cell of every table; the distribution of the first state is
+            not smoothed.
+        n_init: the number of random starts (initialisations), of which the best is kept.
+        tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
+            accelerated EM (three epochs). A ConvergenceWarning tells if n_epochs were not enough.
         tables: where learning starts, so that labels keep their meaning: by the name of a column P(level | state), a
             row for each state and its levels in the order of `schema_`; of a continuous column its mean in each state.
             At random unless given.
@@ -51,32 +53,33 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
             without values; "auto" finds the step in whole numbers and dates, None lets rows follow each other whatever
             the time.
         criterion: for n_hidden="auto": "bic", "aic" or "held_out", by sequences that are held out.
-        max_hidden: for n_hidden="auto": the most states to try.
+        max_hidden: for n_hidden="auto": the largest number of states to try.
         continuous: the columns of numbers that are normally distributed in each state: names, or numbers of the columns
             of an array; "auto" for all columns with many distinct numbers. Unless given, these are put into bins.
         covariance: the variances of continuous columns: "diagonal" for every state and column its own, "spherical" for
             one in each state, "tied" for one of each column in all states. Within a state columns are independent. A
             variance is at least a millionth of that of the whole column.
-        n_bins: bins of a column with many different numbers.
-        max_levels: the most levels of a column of words or categories.
-        missing_values: a value that means "unknown", or a list of them, beside None and NaN.
-        schema: what the columns mean, if that is not to be found in the table.
-        unseen: what a level is that was not seen in training: "unknown", with a warning, or an "error".
+        n_bins: the number of bins of a column with many distinct numbers.
+        max_levels: the maximum number of levels of a column of words or categories.
+        missing_values: a value, or a list of values, that means "missing", besides None and NaN.
+        schema: the levels and bins of the columns; inferred from the table unless given.
+        unseen: how a level is treated that did not occur in training: "unknown", as a missing value with a warning, or
+            "error".
         engine: "auto", "cpu" or "reference".
-        random_state: for the random starts, and for `sample`.
-        checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed.
+        random_state: the seed or generator of the random starts, and of `sample`.
+        checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
         verbose: whether to show progress.
 
     Attributes:
         network_: the Chain.
-        schema_: what the columns mean.
-        history_: what happened in learning.
+        schema_: the levels and bins of the columns.
+        history_: the course of learning: log-likelihood per epoch, convergence, execution.
         n_hidden_: the number of states.
         initial_: P(state) of the first row of a sequence.
         transitions_: (states, states) P(state of the next row | state).
         prototypes_: for each state the distribution of every column.
         continuous_: the names of the continuous columns; `means_` and `variances_` are theirs, (states, columns).
-        selection_: what was tried, with n_hidden="auto".
+        selection_: the numbers of states that were compared, with n_hidden="auto".
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -206,7 +209,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
         return tuple(tuple(row) for row in np.stack(columns, axis=1).tolist())
 
     def compare(self, X: Any, sizes: Any, *, sequence: Any = None, time: Any = None) -> Selection:
-        """Try several numbers of states on a table, without changing this model.
+        """Compare several numbers of states on a table, without changing this model.
 
         Args:
             X: the table, as for `fit`.
@@ -278,7 +281,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
         return Prototypes(self.states_.tolist(), profiles, shares, numbers=self._numbers_of_states())
 
     def predict(self, X: Any, *, sequence: Any = None, time: Any = None, method: str = "viterbi") -> np.ndarray:
-        """The state of each row, in the order of the table.
+        """Return the state of each row (decoding), in the order of the table.
 
         Args:
             X: the table.
@@ -296,7 +299,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
         return order.restored(cast(Chain, self.network_).decode(rows, engine=self.engine))
 
     def predict_proba(self, X: Any, *, sequence: Any = None, time: Any = None) -> np.ndarray:
-        """How likely each state is in each row given the whole sequence, (rows, states), in the order of the table.
+        """Return the probability of each state in each row given its whole sequence, (rows, states).
 
         Args:
             X: the table.
@@ -322,7 +325,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
         return order.restored(found.log_likelihood)
 
     def score(self, X: Any, y: Any = None, *, sequence: Any = None, time: Any = None) -> float:
-        """The mean log-likelihood of a row.
+        """Return the mean log-likelihood of a row.
 
         Args:
             X: the table.
@@ -343,7 +346,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
         return bic(float(scores.sum()), self.network_.free_parameters, len(scores))
 
     def forecast(self, X: Any, steps: int = 1, *, sequence: Any = None, time: Any = None) -> Forecast:
-        """What is expected in the next steps of each sequence: the state, and the level of every column.
+        """Forecast the next steps of each sequence: the probabilities of the states, and of the levels of every column.
 
         Args:
             X: the table, whose sequences go on.
@@ -363,7 +366,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
         return Forecast.of(order.names, last, self.transitions_, int(steps), labels, tables, levels, numbers)
 
     def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
-        """One new sequence, in the kind of table the model was learnt from, and the state of each of its rows.
+        """Draw a new sequence, as the kind of table the model was learnt from, and the state of each of its rows.
 
         Args:
             n_samples: how many rows.
@@ -383,7 +386,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
         return outputs.table_like(self._kind, values), states
 
     def complete(self, X: Any, return_proba: bool = False, *, sequence: Any = None, time: Any = None) -> Any:
-        """The same table with every unknown value filled in, given the whole sequence; see `LatentClassModel.complete`.
+        """Return the table with missing values imputed, given the whole sequence; see `LatentClassModel.complete`.
 
         Args:
             X: the table.

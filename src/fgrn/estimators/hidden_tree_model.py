@@ -33,7 +33,7 @@ FEWEST_KEPT_BACK = 20
 
 @dataclass(frozen=True, eq=False)
 class _LearntTrees:
-    """What learning came to with some sizes; the score is that of the rows kept back."""
+    """The trees learnt with one choice of sizes, and the score of the rows kept back."""
 
     network: Network
     history: History
@@ -59,9 +59,9 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
             kept back are more probable is kept: trees that share nothing, of 4 states for each level, at least 8, and
             64 states in all, with no more than one for 25 rows; and trees that share tables, of 16 states for each
             level, from 8 to 128, with no more than one for 50 rows, one tree for 2,000 rows, from 4 to 16.
-        n_epochs: the most epochs of EM.
-        batch_size: rows between two updates of the tables, or "auto": a 16th of the rows, from 400 to 1,000; None
-            for all rows at once. In small batches chance lets one tree take the rows of all others.
+        n_epochs: the maximum number of epochs of EM.
+        batch_size: the number of rows between two updates of the tables, or "auto": a 16th of the rows, from 400 to
+            1,000; None for all rows at once. In small batches chance lets one tree take the rows of all others.
         step: the part that a batch has in the counts that tables are made of: the first, and the last, to which it
             falls over all epochs.
         smoothing: the strength of the prior. At 1 each hidden state has a row more for every 8 levels of its column,
@@ -70,29 +70,30 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         validation: the fraction of the rows that is kept back, a table of other rows, or None.
         patience: learning ends after so many epochs in which the rows kept back did not become more probable.
         penalty: what an edge of the tree must gain, see `hidden_tree`.
-        n_bins: bins of a column with many different numbers.
-        max_levels: the most levels of a column of words or categories.
-        missing_values: a value that means "unknown", or a list of them, beside None and NaN. Unless given, words
+        n_bins: the number of bins of a column with many distinct numbers.
+        max_levels: the maximum number of levels of a column of words or categories.
+        missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
             such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
-        schema: what the columns mean, if that is not to be found in the table.
-        unseen: what a level, or a column of a mapping, is that was not seen in training: "unknown", with a warning, or
-            an "error".
-        effective_size: for `partial_fit`, how many rows of today those before stand for, at most, where what is learnt
-            changes with time; None if it does not.
+        schema: the levels and bins of the columns; inferred from the table unless given.
+        unseen: how a level, or a column of a mapping, is treated that did not occur in training: "unknown", as a
+            missing value with a warning, or "error".
+        effective_size: for `partial_fit`: the largest weight of all earlier rows together, in rows, so that the model
+            follows data that change with time; None for no limit.
         engine: "auto", or the name of an engine.
-        device: where the engine runs, if it has a choice.
-        precision: of the numbers of the engine, if it has a choice.
-        random_state: for the random start, the batches and the rows kept back.
-        checkpoint: a file, or a `Checkpoint`, to keep how far `fit` has come in, so that it can be resumed; trees that
-            share tables are kept up to 1 GiB, see `tree_mixture`.
+        device: the device that the engine computes on, such as "cuda", if it has a choice.
+        precision: the floating-point type of the engine, such as "float32", if it has a choice.
+        random_state: the seed or generator of the random start, the batches and the rows kept back.
+        checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed; trees that
+            share tables are stored up to 1 GiB, see `tree_mixture`.
         verbose: whether to show progress.
 
     Attributes:
         network_: the Network; the hidden variable of column "a" is called "S:a".
         mixture_: the TreeMixture that answers, where trees share the tables of columns; `network_` is then the tree
             that was learnt first.
-        schema_: what the columns mean.
-        history_: what happened in learning; `history_.validation` has the rows kept back.
+        schema_: the levels and bins of the columns.
+        history_: the course of learning: log-likelihood per epoch, convergence, execution; `history_.validation` is the
+            log-likelihood of the rows kept back.
         n_hidden_: the states of each hidden variable in each tree.
         n_trees_: the number of trees.
         root_: the column whose hidden variable is the root of the tree.
@@ -320,7 +321,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         return self.embed(X)
 
     def sample(self, n_samples: int = 1, given: Any = None) -> Any:
-        """New rows, in the kind of table the model was learnt from.
+        """Draw new rows, as the kind of table the model was learnt from.
 
         With a number as `random_state` every call gives the same rows; for others each time, give it a
         `numpy.random.RandomState`, or None. A column of which nothing was known stays empty.

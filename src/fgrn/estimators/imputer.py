@@ -134,7 +134,7 @@ class LatentImputer(OneToOneFeatureMixin, ContinuousColumns, KeptRows, ChoosingT
         return outputs.table_like(wanted, {n: filled.get(n) or frames.as_list(column) for n, column in columns.items()})
 
     def predict_proba(self, X: Any, column: str | None = None) -> np.ndarray:
-        """How likely each level of a column is in each row, given all that is known of the row; 1 where it is known.
+        """Return the probability of each level of a column in each row, given its known values; 1 where it is known.
 
         Args:
             X: the table.

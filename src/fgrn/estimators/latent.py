@@ -30,8 +30,8 @@ class LatentTransformer(TransformerMixin, LatentEstimator):  # type: ignore[misc
         """Learn from a table.
 
         Args:
-            X: the table: any dataframe, a mapping of columns or an array, of words, numbers and holes. Or what is not
-                in memory: a path, a glob, a dataset of Arrow, batches of rows, or a `Stream`.
+            X: the table: any dataframe, a mapping of columns or an array, of words, numbers and missing values. Or what
+                is not in memory: a path, a glob, a dataset of Arrow, batches of rows, or a `Stream`.
             y: not used.
             sample_weight: one weight per row, the name of a column where X is not in memory; a row of weight 0 is as if
                 it were not there.
@@ -95,7 +95,7 @@ class ChoosingTransformer(Choosing, LatentTransformer):
     """Base class of models without a class that have one hidden variable."""
 
     def compare(self, X: Any, sizes: Any = None, sample_weight: Any = None) -> Selection:
-        """Try several numbers of hidden states on a table, without changing this model.
+        """Compare several numbers of hidden states on a table, without changing this model.
 
         Args:
             X: the table, in memory or not, as for `fit`.

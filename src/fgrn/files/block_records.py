@@ -1,11 +1,14 @@
-"""The record of a block in a model file: its kind, its variables, and the tensors that the user gave for it."""
+"""The record of a block in a model file: its kind, its variables, and the tensors that the user gave for it.
+
+`KINDS_OF_RECORD` has an entry for each kind of block: how it is written, how it is read, and its tensors.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import accumulate
 from operator import mul
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,38 +18,122 @@ from .container import Container, Refused, short_repr, value_of
 from .records import NEWER, refusing_invalid_models
 
 
+class BlockFields(NamedTuple):
+    """The fields of a record as it is read: `find` returns a variable by its name, `what` is the block in errors."""
+
+    record: dict[str, Any]
+    find: Callable[[object], Variable]
+    what: str
+    learn: bool
+    tie: str | None
+
+    def variable(self, key: str) -> Variable:
+        """The variable that a field names."""
+        return self.find(self.record.get(key))
+
+    def variables(self, key: str) -> list[Variable]:
+        """The variables that a list names."""
+        return [self.find(name) for name in value_of(list, self.record, key, self.what)]
+
+
+class RecordKind(NamedTuple):
+    """How one kind of block is written and read.
+
+    block     its class
+    encode    from a block to the fields that are its own
+    decode    from the fields to a block without tensors
+    tensors   the attribute of the block for each tensor that a user may have given
+    given     from a block, a start and a support to the block with these; None for a block without tensors
+    """
+
+    block: type
+    encode: Callable[[Any], dict[str, object]]
+    decode: Callable[[BlockFields], Block]
+    tensors: dict[str, str]
+    given: Callable[[Any, np.ndarray | None, np.ndarray | None], Block] | None
+
+
 def encode_block(block: Block, number: int, tensors: dict[str, np.ndarray]) -> dict[str, object]:
     """Return the record of a block, and add the tensors given by the user to `tensors`."""
-    if isinstance(block, Diverter):
-        return _encode_diverter(block)
-    record: dict[str, object]
-    if isinstance(block, Factor):
-        if not block.sums_to_one:
-            raise Refused("it is a Markov network.", "Save the model it was made from, or write that with fgrn.write.")
-        if block.form is not None:
-            raise Refused(f"its table {block.name!r} is given by few parameters.", "Save the model it was made from.")
-        record = {"kind": "factor", "variable": block.variable.name, "name": block.name, "shape": list(block.shape)}
-        record |= {} if block.tie is None else {"tie": block.tie}
-        given = {"start": block.table, "support": block.support}
-    elif isinstance(block, Source):
-        record = {"kind": "source", "variable": block.variable.name}
-        given = {"start": block.prior}
-    else:
-        record = {"kind": "siso", "input": block.input.name, "output": block.output.name}
-        record |= {} if block.tie is None else {"tie": block.tie}
-        given = {"start": block.table, "support": block.support}
-    record |= {} if block.learn else {"learn": False}
-    for key, array in given.items():
+    name, kind = next((name, kind) for name, kind in KINDS_OF_RECORD.items() if type(block) is kind.block)
+    record: dict[str, object] = {"kind": name, **kind.encode(block)}
+    record |= {} if getattr(block, "tie", None) is None else {"tie": block.tie}  # type: ignore[union-attr]
+    record |= {} if getattr(block, "learn", True) else {"learn": False}
+    for key, attribute in kind.tensors.items():
+        array = getattr(block, attribute)
         if array is not None:
             record[key] = f"{key}/{number}"
             tensors[f"{key}/{number}"] = array
     return record
 
 
+def bare_block(record: dict[str, Any], variables: dict[str, Variable]) -> Block:
+    """Return a block without its tensors."""
+    kind = value_of(str, record, "kind", "a block")
+    what = f"a block of kind {short_repr(kind)}"
+
+    def find(name: object) -> Variable:
+        if not isinstance(name, str) or name not in variables:
+            raise Refused(f"{what} is on the variable {short_repr(name)}, which is not there.")
+        return variables[name]
+
+    learn = value_of(bool, record, "learn", what) if "learn" in record else True
+    tie = value_of(str, record, "tie", what) if "tie" in record else None
+    if kind not in KINDS_OF_RECORD:
+        raise Refused(f"there is {what}.", NEWER)
+    with refusing_invalid_models():
+        return KINDS_OF_RECORD[kind].decode(BlockFields(record, find, what, learn, tie))
+
+
+def request_given(container: Container, block: Block, record: dict[str, Any]) -> None:
+    """Request the tensors of the start and the support of a block."""
+    shape = tuple(variable.cardinality for variable in (*block.reads, *block.drives))
+    shape = block.shape if isinstance(block, Factor) else shape
+    for key in KINDS_OF_RECORD[record["kind"]].tensors:
+        if key in record:
+            what = f"the {key} of {short_repr(block.drives[0].name)}"
+            container.want(value_of(str, record, key, what), what, "BOOL" if key == "support" else "F64", shape)
+
+
+def with_given(block: Block, record: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Block:
+    """Return the block with its start and support from the file, bit for bit."""
+    kind = KINDS_OF_RECORD[record["kind"]]
+    if kind.given is None:
+        return block
+    start, support = (arrays[record[key]] if key in record else None for key in ("start", "support"))
+    full = kind.given(block, start, support)
+    if start is not None:
+        start.setflags(write=False)
+        # a block divides rows by their sums again, which may change the last bit
+        object.__setattr__(full, kind.tensors["start"], start)
+    return full
+
+
+# Each kind of block
+
+
+def _encode_factor(block: Factor) -> dict[str, object]:
+    """Return the own fields of a Factor; one of a Markov network, or with few parameters, is refused."""
+    if not block.sums_to_one:
+        raise Refused("it is a Markov network.", "Save the model it was made from, or write that with fgrn.write.")
+    if block.form is not None:
+        raise Refused(f"its table {block.name!r} is given by few parameters.", "Save the model it was made from.")
+    return {"variable": block.variable.name, "name": block.name, "shape": list(block.shape)}
+
+
+def _decode_factor(fields: BlockFields) -> Factor:
+    record, what = fields.record, fields.what
+    shape = value_of(list, record, "shape", what)
+    if len(shape) != 2 or not all(type(size) is int and size > 0 for size in shape):
+        raise Refused(f"{what} has the shape {short_repr(shape)}.")
+    name = value_of(str, record, "name", what)
+    return Factor(fields.variable("variable"), name, (shape[0], shape[1]), None, fields.learn, tie=fields.tie)
+
+
 def _encode_diverter(block: Diverter) -> dict[str, object]:
-    """Return the record of a Diverter; what its product space is made of is there only if that is not its inputs."""
+    """Return the own fields of a Diverter; its product space is there only if it is not made of the inputs."""
     inputs, outputs = ([one.name for one in side] for side in (block.inputs, block.outputs))
-    record: dict[str, object] = {"kind": "diverter", "inputs": inputs, "outputs": outputs}
+    record: dict[str, object] = {"inputs": inputs, "outputs": outputs}
     parts = [name for name, _ in block.space]
     plain = [*([(axis,) for axis in range(len(inputs))] if len(inputs) > 1 else [None]), *[None for _ in outputs]]
     if parts != inputs or list(block.legs) != plain:
@@ -56,41 +143,17 @@ def _encode_diverter(block: Diverter) -> dict[str, object]:
     return record
 
 
-def bare_block(record: dict[str, Any], variables: dict[str, Variable]) -> Block:
-    """Return a block without its tensors."""
-    kind = value_of(str, record, "kind", "a block")
-    what = f"a block of kind {short_repr(kind)}"
-
-    def variable(name: object) -> Variable:
-        if not isinstance(name, str) or name not in variables:
-            raise Refused(f"{what} is on the variable {short_repr(name)}, which is not there.")
-        return variables[name]
-
-    learn = value_of(bool, record, "learn", what) if "learn" in record else True
-    tie = value_of(str, record, "tie", what) if "tie" in record else None
-    with refusing_invalid_models():
-        if kind == "source":
-            return Source(variable(record.get("variable")), None, learn)
-        if kind == "siso":
-            return SISO(variable(record.get("input")), variable(record.get("output")), None, learn, tie=tie)
-        if kind == "factor":
-            shape = value_of(list, record, "shape", what)
-            if len(shape) != 2 or not all(type(size) is int and size > 0 for size in shape):
-                raise Refused(f"{what} has the shape {short_repr(shape)}.")
-            name = value_of(str, record, "name", what)
-            return Factor(variable(record.get("variable")), name, (shape[0], shape[1]), None, learn, tie=tie)
-        if kind == "diverter":
-            inputs = [variable(name) for name in value_of(list, record, "inputs", what)]
-            outputs = [variable(name) for name in value_of(list, record, "outputs", what)]
-            # Diverter checks this too, but only after multiplying all sizes, however many
-            if len({one.name for one in (*inputs, *outputs)}) < len(inputs) + len(outputs):
-                raise Refused(f"{what} has the same variable more than once.")
-            space = _product_space(record, what)
-            parts = [one.cardinality for one in inputs] if space is None else list(space.values())
-            if any(size > PRODUCT_SPACE_LIMIT for size in accumulate(parts, mul)):
-                raise Refused(f"{what} has more than {PRODUCT_SPACE_LIMIT:,} states.")
-            return Diverter(inputs, outputs, space=space, legs=None if space is None else _legs(record, what))
-    raise Refused(f"there is {what}.", NEWER)
+def _decode_diverter(fields: BlockFields) -> Diverter:
+    record, what = fields.record, fields.what
+    inputs, outputs = fields.variables("inputs"), fields.variables("outputs")
+    # Diverter checks this too, but only after multiplying all sizes, however many
+    if len({one.name for one in (*inputs, *outputs)}) < len(inputs) + len(outputs):
+        raise Refused(f"{what} has the same variable more than once.")
+    space = _product_space(record, what)
+    parts = [one.cardinality for one in inputs] if space is None else list(space.values())
+    if any(size > PRODUCT_SPACE_LIMIT for size in accumulate(parts, mul)):
+        raise Refused(f"{what} has more than {PRODUCT_SPACE_LIMIT:,} states.")
+    return Diverter(inputs, outputs, space=space, legs=None if space is None else _legs(record, what))
 
 
 def _product_space(record: dict[str, Any], what: str) -> dict[str, int] | None:
@@ -113,33 +176,32 @@ def _legs(record: dict[str, Any], what: str) -> dict[str, list[str]]:
     return found
 
 
-def request_given(container: Container, block: Block, record: dict[str, Any]) -> None:
-    """Request the tensors of the start and the support of a block."""
-    shape = tuple(variable.cardinality for variable in (*block.reads, *block.drives))
-    shape = block.shape if isinstance(block, Factor) else shape
-    for key, dtype, kinds in (("start", "F64", (Source, SISO, Factor)), ("support", "BOOL", (SISO, Factor))):
-        if key in record and isinstance(block, kinds):
-            what = f"the {key} of {short_repr(block.drives[0].name)}"
-            container.want(value_of(str, record, key, what), what, dtype, shape)
-
-
-def with_given(block: Block, record: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Block:
-    """Return the block with its start and support from the file, bit for bit."""
-    if isinstance(block, Diverter):
-        return block
-    start = arrays[record["start"]] if "start" in record else None
-    support = arrays[record["support"]] if "support" in record else None
-    full: Source | SISO | Factor
-    if isinstance(block, Source):
-        full = Source(block.variable, start, block.learn)
-    elif isinstance(block, Factor):
-        full = Factor(
+KINDS_OF_RECORD = {
+    "source": RecordKind(
+        Source,
+        lambda block: {"variable": block.variable.name},
+        lambda fields: Source(fields.variable("variable"), None, fields.learn),
+        {"start": "prior"},
+        lambda block, start, support: Source(block.variable, start, block.learn),
+    ),
+    "factor": RecordKind(
+        Factor,
+        _encode_factor,
+        _decode_factor,
+        {"start": "table", "support": "support"},
+        lambda block, start, support: Factor(
             block.variable, block.name, block.shape, start, block.learn, tie=block.tie, support=support
-        )  # fmt: skip
-    else:
-        full = SISO(block.input, block.output, start, block.learn, tie=block.tie, support=support)
-    if start is not None:
-        start.setflags(write=False)
-        # a block divides rows by their sums again, which may change the last bit
-        object.__setattr__(full, "prior" if isinstance(full, Source) else "table", start)
-    return full
+        ),
+    ),
+    "siso": RecordKind(
+        SISO,
+        lambda block: {"input": block.input.name, "output": block.output.name},
+        lambda fields: SISO(fields.variable("input"), fields.variable("output"), None, fields.learn, tie=fields.tie),
+        {"start": "table", "support": "support"},
+        lambda block, start, support: SISO(
+            block.input, block.output, start, block.learn, tie=block.tie, support=support
+        ),
+    ),
+    "diverter": RecordKind(Diverter, _encode_diverter, _decode_diverter, {}, None),
+}
+"""Each kind of block by its name in files."""

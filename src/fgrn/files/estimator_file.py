@@ -73,6 +73,7 @@ def estimator_record(estimator: LatentEstimator) -> dict[str, Any]:
             record["selection"]["unfinished"] = list(estimator.selection_.unfinished)
             record["selection"]["temperature"] = estimator.selection_.temperature
             record["selection"]["mixed"] = estimator.selection_.mixed
+            record["selection"]["averaged"] = estimator.selection_.averaged
     report = estimator._report_to_save() if hasattr(estimator, "_report_to_save") else None
     if report is not None:
         record["report"] = report_record(report)
@@ -236,15 +237,16 @@ def _restore_class_selection(record: dict[str, Any]) -> ClassSelection:
         candidates.append(ClassCandidate(**parts))
     if not candidates:
         raise Refused("its selection is of no candidates.")
-    record = {"dropped": 0, "unfinished": [], "temperature": 1.0, "mixed": False, **record}
-    dropped = value_of(int, record, "dropped", "its selection")
+    record = {"dropped": 0, "unfinished": [], "temperature": 1.0, "mixed": False, "averaged": 0, **record}
+    dropped, averaged = (value_of(int, record, name, "its selection") for name in ("dropped", "averaged"))
     unfinished = value_of(list, record, "unfinished", "its selection")
     temperature, mixed = _float(record["temperature"]), value_of(bool, record, "mixed", "its selection")
-    if dropped < 0 or not all(isinstance(one, str) for one in unfinished) or not temperature > 0:
+    if min(dropped, averaged) < 0 or not all(isinstance(one, str) for one in unfinished) or not temperature > 0:
         raise Refused("what was tried of its selection is not told in numbers and names.")
     return ClassSelection(
-        tuple(candidates), dropped=dropped, unfinished=tuple(unfinished), temperature=temperature, mixed=mixed
-    )
+        tuple(candidates), dropped=dropped, unfinished=tuple(unfinished), temperature=temperature, mixed=mixed,
+        averaged=averaged,
+    )  # fmt: skip
 
 
 def _weight_by_bic(one: dict[str, Any]) -> float:

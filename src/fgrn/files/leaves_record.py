@@ -12,7 +12,7 @@ from ..flow.gaussian_leaves import GaussianLeaves
 from .container import Refused, short_repr, value_of
 from .records import refusing_invalid_models
 
-LEAVES = "its continuous columns"
+CONTINUOUS_COLUMNS = "its continuous columns"
 """What continuous columns, and the tensor of their means and variances, are called in messages."""
 
 MOST_OF_LEAVES = 600.0
@@ -36,18 +36,23 @@ def read_leaves(document: dict[str, Any], variables: Mapping[str, Variable]) -> 
     if "leaves" not in document:
         return None
     record = value_of(dict, document, "leaves", "its description")
-    variable, columns = value_of(str, record, "variable", LEAVES), value_of(list, record, "columns", LEAVES)
+    variable, columns = (
+        value_of(str, record, "variable", CONTINUOUS_COLUMNS),
+        value_of(list, record, "columns", CONTINUOUS_COLUMNS),
+    )
     if variable not in variables or not columns or not all(isinstance(name, str) for name in columns):
-        raise Refused(f"{LEAVES} are {short_repr(columns)} of {short_repr(variable)}.")
+        raise Refused(f"{CONTINUOUS_COLUMNS} are {short_repr(columns)} of {short_repr(variable)}.")
     states = variables[variable].cardinality
-    start = [_finite_list(row, len(columns)) for row in value_of(list, {"start": [], **record}, "start", LEAVES)]
+    start = [
+        _finite_list(row, len(columns)) for row in value_of(list, {"start": [], **record}, "start", CONTINUOUS_COLUMNS)
+    ]
     if start and len(start) != states:
-        raise Refused(f"{LEAVES} start in {len(start)} states, and there are {states}.")
+        raise Refused(f"{CONTINUOUS_COLUMNS} start in {len(start)} states, and there are {states}.")
     units = [_finite_list(record.get(key), len(columns)) for key in ("centres", "scales")]
     if min(units[1]) <= 0:
-        raise Refused(f"{LEAVES} have a unit that is not positive.")
+        raise Refused(f"{CONTINUOUS_COLUMNS} have a unit that is not positive.")
     with refusing_invalid_models():
-        covariance = value_of(str, record, "covariance", LEAVES)
+        covariance = value_of(str, record, "covariance", CONTINUOUS_COLUMNS)
         return GaussianLeaves(variable, states, tuple(columns), covariance, units[0], units[1], tuple(start) or None)
 
 
@@ -55,11 +60,11 @@ def _finite_list(values: object, length: int) -> tuple[float, ...]:
     """Return a list of so many finite numbers."""
     good = isinstance(values, list) and len(values) == length
     if not good or not all(type(one) in (int, float) and abs(one) < np.inf for one in values):  # type: ignore[attr-defined]
-        raise Refused(f"{LEAVES} have {short_repr(values)} in place of {length} numbers.")
+        raise Refused(f"{CONTINUOUS_COLUMNS} have {short_repr(values)} in place of {length} numbers.")
     return tuple(float(one) for one in values)  # type: ignore[attr-defined]
 
 
 def check_leaves(numbers: np.ndarray) -> None:
     """Raise `Refused` unless means and logarithms of variances are finite, and not too large."""
     if not (np.abs(numbers) < MOST_OF_LEAVES).all():
-        raise Refused(f"{LEAVES} have means or variances that are not finite.")
+        raise Refused(f"{CONTINUOUS_COLUMNS} have means or variances that are not finite.")

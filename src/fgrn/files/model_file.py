@@ -49,7 +49,7 @@ from . import factored_file
 from .block_records import bare_block, encode_block, request_given, with_given
 from .container import Container, Readable, Refused, container_bytes, open_regular_file, short_repr, value_of
 from .estimator_file import estimator_record, restore_estimator
-from .leaves_record import LEAVES, check_leaves, leaves_record, read_leaves
+from .leaves_record import CONTINUOUS_COLUMNS, check_leaves, leaves_record, read_leaves
 from .mixture_file import mixture_parts, read_mixture, request_mixture
 from .records import check_distributions, list_of_records, read_variables, refusing_invalid_models, states_of
 
@@ -249,7 +249,7 @@ def _decode_network(container: Container) -> tuple[Network, Network | None, Tree
         what = COUNTED if leaves is None else COUNTED_NUMBERS
         container.want(_online_record(document)["tensor"], what, "F64", (count,))
     if leaves is not None:
-        container.want("leaves", LEAVES, "F64", (2, *leaves.shape))
+        container.want("leaves", CONTINUOUS_COLUMNS, "F64", (2, *leaves.shape))
     arrays = container.tensors(_check_tensor)
     with refusing_invalid_models():
         given = [with_given(block, record, arrays) for block, record in zip(blocks, records, strict=True)]
@@ -299,7 +299,7 @@ def _online(record: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Online:
 
 def _check_tensor(rows: np.ndarray, first: int, what: str) -> None:
     """Raise `Refused` unless rows are distributions or, for running counts, finite and not negative."""
-    if what == LEAVES:
+    if what == CONTINUOUS_COLUMNS:
         check_leaves(rows)
     elif what == COUNTED_NUMBERS:
         if not np.isfinite(rows).all():

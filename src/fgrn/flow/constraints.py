@@ -15,7 +15,7 @@ import numpy as np
 from ..core.arrays import ReadOnlyArrays, frozen
 from ..plan.plan import Layout
 from .gaussian_leaves import GaussianLeaves
-from .moment_constraints import PARTS, MomentConstraints, names_continuous, wrong_constraint
+from .moment_constraints import MOMENTS, MomentConstraints, names_continuous, wrong_constraint
 
 FORMS = (
     "('equal', 'q1', 'q2', ...) for items, ('equal', ('q1', 0), ('q1', 1), ...) for rows of tables (classes), "
@@ -148,7 +148,7 @@ def _equal_lines(parts: list[Any], layout: Layout, entry: Any) -> list[np.ndarra
         if len(rows) > 1:
             raise wrong_constraint(f"make tables equal in {entry!r} that have different numbers of levels.", entry)
         return [np.array([_line_number(layout, part, row, entry) for part in parts]) for row in range(rows.pop()[0])]
-    numeric = [part[0] for part in parts if isinstance(part, (list, tuple)) and len(part) == 3 and part[2] in PARTS]
+    numeric = [part[0] for part in parts if isinstance(part, (list, tuple)) and len(part) == 3 and part[2] in MOMENTS]
     if numeric:
         told = f"name means or variances in {entry!r}, and {numeric[0]!r} is not a continuous column."
         raise wrong_constraint(told, entry)

@@ -158,6 +158,8 @@ def _plain_values(column: Any, rows: int) -> list[Any] | None:
     if isinstance(column, frames.Coded):
         codes: list[Any] = column.codes.tolist()
         return codes
+    if isinstance(column, np.generic):
+        column = column.item()
     if type(column) in (str, int, float):
         return [column] * rows
     plain = isinstance(column, np.ndarray) and column.ndim == 1 and not np.ma.isMaskedArray(column)

@@ -53,7 +53,7 @@ class Moments(NamedTuple):
     variances: np.ndarray
 
     def of_column(self, place: int) -> Moments:
-        """Those of one column, each (states,)."""
+        """The means and variances of one column, each (states,)."""
         return Moments(self.means[:, place], self.variances[:, place])
 
 
@@ -179,7 +179,7 @@ class GaussianLeaves:
     # E-step
 
     def messages(self, parameters: np.ndarray, rows: StandardNumbers) -> tuple[np.ndarray, np.ndarray]:
-        """What the numbers of each row say of the state: (rows, states), each sums to one, and the log of its scale."""
+        """Messages of each row's numbers to the state, (rows, states), each sums to one; and the log of its scale."""
         means, logs = self._parts(parameters)
         precision = np.exp(-logs)
         squared, linear = -0.5 * precision, means * precision
@@ -266,7 +266,7 @@ class StandardNumbers:
 
     @classmethod
     def of(cls, leaves: GaussianLeaves, numbers: np.ndarray) -> StandardNumbers:
-        """Those of a table, (rows, columns), with NaN where a number is missing."""
+        """The standardised numbers of a table, (rows, columns), with NaN where a number is missing."""
         centres, scales = leaves._units
         values = (numbers - centres) / scales
         missing = np.isnan(values)

@@ -21,7 +21,7 @@ from . import marginals
 
 WAYS = ("forward", "backward", "marginal")
 
-PARTS = (*WAYS, "likelihood")
+SHOWN_PARTS = (*WAYS, "likelihood")
 """What can be kept of the messages of a row."""
 
 ROUND_BYTES = 2**22
@@ -29,7 +29,7 @@ ROUND_BYTES = 2**22
 
 
 class Edges(Protocol):
-    """What messages know of the edges they are on; a `Plan` does."""
+    """The edges that messages are on: names, labels and states; a `Plan` is one."""
 
     @property
     def names(self) -> Sequence[str]:
@@ -63,7 +63,7 @@ class Messages:
     converged: np.ndarray = field(default_factory=lambda: np.ones(0, dtype=bool))
     _shown: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))  # edges, in the order of the columns
     _arrays: dict[str, np.ndarray] = field(default_factory=dict)  # by way: the messages of those edges side by side
-    _parts: tuple[str, ...] = PARTS
+    _parts: tuple[str, ...] = SHOWN_PARTS
 
     @property
     def log_likelihood(self) -> np.ndarray:
@@ -153,7 +153,7 @@ def sweep(
     evidence: Evidence,
     kept: Sequence[str],
     threads: int | None = None,
-    parts: tuple[str, ...] = PARTS,
+    parts: tuple[str, ...] = SHOWN_PARTS,
 ) -> Messages:
     """Return the messages after two sweeps on a tree; only the given variables and parts are stored."""
     return sweeper(engine, plan, programs, evidence, kept, threads, parts)(values)
@@ -166,7 +166,7 @@ def sweeper(
     evidence: Evidence,
     kept: Sequence[str],
     threads: int | None = None,
-    parts: tuple[str, ...] = PARTS,
+    parts: tuple[str, ...] = SHOWN_PARTS,
 ) -> Callable[[np.ndarray], Messages]:
     """Return the function from parameters to the messages after two sweeps; the rows are laid out once for all.
 

@@ -28,7 +28,7 @@ FORMS = (
     "('equal', ('x', 0, 'mean'), ('x', 1, 'mean')) for classes 0 and 1"
 )
 
-PARTS = ("mean", "variance")
+MOMENTS = ("mean", "variance")
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,7 @@ def names_continuous(entry: Any, columns: tuple[str, ...]) -> bool:
 
 def _cell(leaves: GaussianLeaves, part: Any, entry: Any) -> int:
     """The number of the mean or variance that (column, class, "mean" or "variance") names."""
-    if not isinstance(part, (list, tuple)) or len(part) != 3 or part[0] not in leaves.columns or part[2] not in PARTS:
+    if not isinstance(part, (list, tuple)) or len(part) != 3 or part[0] not in leaves.columns or part[2] not in MOMENTS:
         raise _not_of_moments(entry)
     name, state, what = part
     if isinstance(state, bool) or not isinstance(state, (int, np.integer)) or not 0 <= state < leaves.states:
@@ -100,7 +100,7 @@ def _cell(leaves: GaussianLeaves, part: Any, entry: Any) -> int:
             f"have {state!r} in {entry!r}, which is not the number of a class; these are 0 to {last}.", entry
         )
     cells = np.arange(leaves.size).reshape(2, *leaves.shape)
-    return int(cells[PARTS.index(what), int(state), leaves.columns.index(name)])
+    return int(cells[MOMENTS.index(what), int(state), leaves.columns.index(name)])
 
 
 def _held_at(leaves: GaussianLeaves, parts: list[Any], entry: Any) -> float:

@@ -174,11 +174,11 @@ class Parameters(ReadOnlyArrays):
             object.__setattr__(self, "values", frozen(self.values, np.float64))
 
     def handed_over(self) -> Parameters:
-        """The same with an array for values."""
+        """Return the parameters with their values as an array of this process."""
         return replace(self, values=self.values.as_parameters()) if kept_by_engine(self.values) else self
 
     def normalised(self, spec: Specification) -> Parameters:
-        """The same, if each line that is learnt sums to one; else these are divided by their sums.
+        """Return the parameters with each learnt line divided by its sum; unchanged if all sums are one.
 
         Those of an engine of a lower precision, in a checkpoint, do so in that precision only.
         """

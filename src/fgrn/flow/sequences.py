@@ -162,7 +162,7 @@ class Sequences:
         return message, scale
 
     def _possible(self, values: np.ndarray) -> KindMessages:
-        """Those of each kind of row, or of all rows if kinds are not told apart; an error if a row is impossible."""
+        """The messages of each kind of row, or of every row if there are no kinds; an error if a row is impossible."""
         found = self._of_kinds(values)
         impossible = np.isneginf(found.scale)
         if impossible.any():
@@ -187,7 +187,7 @@ class Sequences:
 
     @cached_property
     def _sweep_rows(self) -> Callable[[np.ndarray], Messages]:
-        """What computes the messages of single rows, or of each kind of row, to their hidden variables."""
+        """Return the function that computes the messages of rows, or of kinds of rows, to their hidden variables."""
         evidence = self.evidence if self._kinds is None else self._kinds.evidence
         rows = self.engine, self.plan, self.programs_for(evidence), evidence
         return sweeper(*rows, [self.plan.names[self.link.source]], self.threads, ("backward", "likelihood"))

@@ -40,7 +40,7 @@ SUMMED_OUT = 100.0
 
 @dataclass(frozen=True)
 class ClassFamily:
-    """Networks of one structure, in all sizes; see `fgrn.learning.classifier_choice.Family`.
+    """Networks of one structure, in all sizes; see `fgrn.learning.class_trials.Family`.
 
     structure   what the structure is called
     build       makes a network of a size for some rows
@@ -93,11 +93,12 @@ class ClassFamily:
             work = calls + rows.rows * visited + TREE_CELL * plan.layout.size
         return states, model.free_parameters, work
 
-    def overhead(self, columns: int) -> tuple[float, float]:
-        """See `Family`."""
+    def overhead(self, columns: int, again: bool) -> tuple[float, float]:
+        """See `Family`. The tree of a part's columns is found once, for all sizes, but that of hidden trees is not."""
         is_tree, many = self.structure in ("tan", "tree"), max(columns - FEW_COLUMNS, 0)
         made, asked = TREE_COLUMN if is_tree else STAR_COLUMN
-        return many * (made + TREE_PAIR * columns * is_tree), many * asked
+        is_found = is_tree and not (again and self.structure == "tan")
+        return many * (made + TREE_PAIR * columns * is_found), many * asked
 
     def conditional(self, model: Network, rows: Evidence) -> Conditional:
         """See `Family`. Rows whose class is unknown are left out."""
@@ -126,12 +127,23 @@ class ClassFamily:
         ).marginal(self.target)
 
     def calibrated(self, model: Network, calibration: Calibration) -> Network:
-        """See `Family`. The tables are the conditional distributions of what the changed cells add up to.
+        """See `Family`."""
+        return self._of_logarithms(model, self._changed_logarithms(model, calibration))
 
-        Of a tree they come from the expected counts of a row of which nothing is known. In a star each row of a table
-        is divided by its sum, and the prior takes the sums, of all tables, with it.
+    def mean_of(self, models: Sequence[tuple[Network, float]]) -> Network:
+        """See `Family`."""
+        with np.errstate(divide="ignore"):
+            logs = [np.log(model._parameters.values) / temperature for model, temperature in models]
+        return self._of_logarithms(models[0][0], np.mean(logs, axis=0))
+
+    def _of_logarithms(self, model: Network, logs: np.ndarray) -> Network:
+        """Return a network whose joint distribution is proportional to that of cells with these logarithms.
+
+        The tables are the conditional distributions of what the cells add up to. Of a tree they come from the expected
+        counts of a row of which nothing is known. In a star each row of a table is divided by its sum, and the prior
+        takes the sums, of all tables, with it.
         """
-        layout, logs = model._spec.layout, self._changed_logarithms(model, calibration)
+        layout = model._spec.layout
         if model._plan().is_factor.any():
             plan = model._plan()
             nothing = model._encode(plan, None)

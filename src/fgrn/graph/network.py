@@ -74,7 +74,7 @@ class Network(WiredModel, Queries):
         *,
         schedule: str = "auto",
         keep: Collection[Name] | None = None,
-        parts: Collection[str] = messages.PARTS,
+        parts: Collection[str] = messages.SHOWN_PARTS,
         impossible: str = "raise",
         paused: Collection[Name] = (),
         rounds: int | None = None,
@@ -118,7 +118,7 @@ class Network(WiredModel, Queries):
         kept = tuple(dict.fromkeys(kept))
         ways = tuple(dict.fromkeys(settings.variable_names("parts", parts)))
         for way in ways:
-            settings.choice("parts", way, messages.PARTS)
+            settings.choice("parts", way, messages.SHOWN_PARTS)
         runner = engine_for(engine, plan, self._row_cost * encoded.rows, device, precision, self._preferred_engine)
         programs = self._programs_for(plan, paused, encoded)
         if schedule == "sweeps" and not plan.is_tree:
@@ -456,7 +456,7 @@ class Network(WiredModel, Queries):
     def _estep_for(
         self, engine: engines.Engine, plan: Plan, paused: Collection[str], table: EncodedTable, **options: Any
     ) -> EStepOf:
-        """What makes the E-step over the rows of a table."""
+        """Return the function that makes the E-step over the rows of a table."""
 
         def over(rows: EncodedTable) -> EStepOf:
             return self._estep(engine, plan, self._programs_for(plan, paused, rows), **options)

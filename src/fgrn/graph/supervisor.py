@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from ..core.arrays import frozen
 from ..core.exceptions import WiringError
 from ..flow.parameters import Specification
-from ..plan.block_kinds import DIVERT, KINDS
+from ..plan.block_kinds import BLOCK_KINDS, DIVERT
 from ..plan.plan import Layout, Plan
 from .blocks import SISO, Block, Diverter, Factor, Source
 from .wiring import Wiring
@@ -86,26 +87,9 @@ def make_plan(wiring: Wiring, paused: Collection[str] = ()) -> Plan:
         for variable in block.reads:
             reader[edge[variable.name]] = number
 
-    siso_of_input = {edge[block.input.name]: number for number, block in enumerate(sisos)}
-    leg_start, leg_edge, leg_is_input, leg_map, leg_siso = [0], [], [], [], []
-    maps: list[np.ndarray] = []
-    runs: list[int] = []
-    mapped = 0
-    for diverter in diverters:
-        sizes = [size for _, size in diverter.space]
-        runs.append(_run_length(sizes))
-        for position, (variable, axes) in enumerate(zip(diverter.reads + diverter.drives, diverter.legs, strict=True)):
-            number, into = edge[variable.name], position < len(diverter.reads)
-            siso = -1 if into else siso_of_input.get(number, -1)
-            leg_edge.append(number)
-            leg_is_input.append(into)
-            leg_siso.append(siso if siso >= 0 and reader[edge[sisos[siso].output.name]] < 0 else -1)
-            leg_map.append(-1 if axes is None else mapped)
-            if axes is not None:
-                maps += _index_vectors(sizes, axes, runs[-1])
-                mapped += len(maps[-2]) + len(maps[-1])
-        leg_start.append(len(leg_edge))
-
+    leaves = {
+        edge[block.input.name]: number for number, block in enumerate(sisos) if reader[edge[block.output.name]] < 0
+    }
     order, roots = _order(blocks, edge, driver, reader)
     return Plan(
         names=tuple(edge),
@@ -126,20 +110,44 @@ def make_plan(wiring: Wiring, paused: Collection[str] = ()) -> Plan:
         siso_input=frozen(edge[block.input.name] for block in sisos),
         siso_output=frozen(edge[block.output.name] for block in sisos),
         siso_table=frozen(table[block.output.name] for block in sisos),
-        leg_start=frozen(leg_start),
-        leg_edge=frozen(leg_edge),
-        leg_is_input=frozen(leg_is_input, bool),
-        leg_map=frozen(leg_map),
-        leg_siso=frozen(leg_siso),
-        maps=frozen(np.concatenate(maps) if maps else []),
-        diverter_size=frozen(block.size for block in diverters),
-        diverter_run=frozen(runs),
-        spaces=tuple(tuple(size for _, size in block.space) for block in diverters),
-        leg_axes=tuple(axes for block in diverters for axes in block.legs),
+        **_legs_of(diverters, edge, leaves),
         is_tree=order is not None,
         order=tuple(order or ()),
         root=frozen(roots),
     )
+
+
+def _legs_of(diverters: Sequence[Diverter], edge: dict[str, int], leaves: dict[int, int]) -> dict[str, Any]:
+    """Return the arrays of a Plan about Diverters; `leaves` are the SISO blocks with an unread output, by input."""
+    start, edges, inputs, places, sisos = [0], [], [], [], []
+    maps: list[np.ndarray] = []
+    runs: list[int] = []
+    mapped = 0
+    for diverter in diverters:
+        sizes = [size for _, size in diverter.space]
+        runs.append(_run_length(sizes))
+        for position, (variable, axes) in enumerate(zip(diverter.reads + diverter.drives, diverter.legs, strict=True)):
+            number, into = edge[variable.name], position < len(diverter.reads)
+            edges.append(number)
+            inputs.append(into)
+            sisos.append(-1 if into else leaves.get(number, -1))
+            places.append(-1 if axes is None else mapped)
+            if axes is not None:
+                maps += _index_vectors(sizes, axes, runs[-1])
+                mapped += len(maps[-2]) + len(maps[-1])
+        start.append(len(edges))
+    return {
+        "leg_start": frozen(start),
+        "leg_edge": frozen(edges),
+        "leg_is_input": frozen(inputs, bool),
+        "leg_map": frozen(places),
+        "leg_siso": frozen(sisos),
+        "leg_axes": tuple(axes for block in diverters for axes in block.legs),
+        "maps": frozen(np.concatenate(maps) if maps else []),
+        "diverter_size": frozen(block.size for block in diverters),
+        "diverter_run": frozen(runs),
+        "spaces": tuple(tuple(size for _, size in block.space) for block in diverters),
+    }
 
 
 def _run_length(sizes: Sequence[int]) -> int:
@@ -179,7 +187,7 @@ def _order(
     """
     edges_of = [[edge[variable.name] for variable in (*block.reads, *block.drives)] for block in blocks]
     kinds = [block.kind for block in blocks]
-    first = {kind: kinds.index(kind) for kind in KINDS if kind in kinds}
+    first = {kind: kinds.index(kind) for kind in BLOCK_KINDS if kind in kinds}
     starts = sorted(range(len(blocks)), key=lambda block: kinds[block] != DIVERT)
     seen = [False] * len(blocks)
     order: list[tuple[int, int, int]] = []

@@ -25,7 +25,7 @@ from ..plan.plan import Plan
 from ..plan.schedule import MOST_PROGRAMS, Programs, special_edges
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
-from .blocks import SISO, Block, Diverter, Factor, Source
+from .blocks import SISO, Block
 from .supervisor import layers_of, make_plan, specification_of
 from .wiring import Wiring
 
@@ -39,7 +39,7 @@ class WiredModel:
     """What a network of another kind cannot do, and why, in words."""
 
     def __init__(self, blocks: Iterable[Block], *, leaves: GaussianLeaves | None = None) -> None:
-        if isinstance(blocks, (Source, Factor, SISO, Diverter)) or not isinstance(blocks, Iterable):
+        if isinstance(blocks, Block) or not isinstance(blocks, Iterable):
             raise WiringError(f"A Network is made of a list of blocks. Got {blocks!r} instead.")
         self._wiring = Wiring(tuple(blocks))
         self._spec = replace(specification_of(self._wiring.blocks), leaves=leaves)

@@ -29,7 +29,7 @@ class Wiring:
         if not self.blocks:
             raise WiringError("A Network needs at least one block.")
         for block in self.blocks:
-            if not isinstance(block, (Source, Factor, SISO, Diverter)):
+            if not isinstance(block, Block):
                 raise WiringError(f"A Network is made of Source, SISO and Diverter blocks. Got {block!r} instead.")
         object.__setattr__(self, "variables", self._joined_variables())
         object.__setattr__(self, "drivers", {})

@@ -29,7 +29,7 @@ from ..plan.plan import Layout
 from ..tables.encoded import EncodedTable
 from .run_identity import differences, is_possible
 
-Result = TypeVar("Result")
+Returned = TypeVar("Returned")
 
 EVERY = 5
 """Epochs between two checkpoints, unless said otherwise."""
@@ -209,7 +209,7 @@ class Journal:
         self._next += 1
         return StageKeeper(self, self._next - 1, model, told)
 
-    def finished(self, work: Callable[[], Result], so_far: Callable[[], Result | None] = lambda: None) -> Result:
+    def finished(self, work: Callable[[], Returned], so_far: Callable[[], Returned | None] = lambda: None) -> Returned:
         """Return the result of some work of the run or, if it is interrupted, the result so far.
 
         Where there is none yet, but earlier work would be lost, it is done once more, and asked to stop soon, with the

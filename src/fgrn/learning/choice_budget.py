@@ -1,4 +1,7 @@
-"""The budget of the choice of a classifier: seconds, or an amount of work, so that it ends at the same candidate."""
+"""The budget of choosing and learning a classifier: seconds, or an amount of work that does not depend on the clock.
+
+What follows the choice is foreseen in it: calibrating the best candidate so far, and learning it from all rows.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 MOST_WORK = 1.2e10
-"""What choosing may cost unless seconds are given, for MANY_ROWS rows: cells visited, summed over all E-steps, about
+"""What all of this may cost unless seconds are given, for MANY_ROWS rows: cells visited, summed over all E-steps, about
 6 s of CPU time. So the choice always ends at the same candidate. Of a few rows a third of it can be had."""
 
 MANY_ROWS = 10_000
@@ -16,18 +19,23 @@ MANY_ROWS = 10_000
 
 @dataclass
 class Budget:
-    """The budget of a search: seconds, or an amount of work that does not depend on the clock.
+    """The budget of a search and of what follows it: seconds, or an amount of work that does not depend on the clock.
 
-    seconds   after which no candidate is begun; None for the limit of work
+    seconds   for all of it; None for the limit of work
     stopped   asked whether to end at once
     rows      of the table
+    spent     the work until now, see `spend`
+    reserved  the work that is kept for what follows the search
+    begun     when it began, by `time.monotonic`
     """
 
     seconds: float | None
     stopped: Callable[[], bool]
     rows: float = MANY_ROWS
     spent: float = 0.0
+    reserved: float = 0.0
     begun: float = field(default_factory=time.monotonic)
+    _pace: float = 0.0  # seconds for each unit of work, when some was last spent
 
     @property
     def work(self) -> float:
@@ -37,14 +45,33 @@ class Budget:
     @property
     def used(self) -> float:
         """The share of the budget that is spent."""
-        return self.spent / self.work if self.seconds is None else (time.monotonic() - self.begun) / self.seconds
+        return self.spent / self.work if self.seconds is None else self._elapsed / self.seconds
+
+    @property
+    def _elapsed(self) -> float:
+        return time.monotonic() - self.begun
+
+    def spend(self, work: float) -> None:
+        """Note some work that was done."""
+        self.spent += work
+        self._pace = self._elapsed / self.spent if self.spent else 0.0
 
     @property
     def is_over(self) -> bool:
         """Whether the budget is spent, or a stop was requested."""
         return self.stopped() or not self.allows(0.0)
 
-    def allows(self, work: float) -> bool:
-        """Whether so much more work is within the budget; how long it takes is foreseen from the work until now."""
-        foreseen = work / self.spent if self.seconds is not None and self.spent else work / self.work
-        return self.used * (1 + foreseen) <= 1 if self.seconds is not None else self.used + foreseen <= 1
+    @property
+    def has_time(self) -> bool:
+        """Whether seconds are left beside what is reserved; always without a limit of seconds."""
+        return self.seconds is None or self.allows(0.0)
+
+    def allows(self, work: float, finishing: float = 0.0) -> bool:
+        """Whether so much more work is within the budget; how long it takes is foreseen from the work until now.
+
+        `finishing` is what would follow if it were the best, instead of what is reserved.
+        """
+        foreseen = work + max(self.reserved, finishing)
+        if self.seconds is None:
+            return self.spent + foreseen <= self.work
+        return self._elapsed + foreseen * self._pace <= self.seconds

@@ -8,20 +8,19 @@ as that pays. Every candidate is judged at its best temperature (see `learning.c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ..core.progress import ReadingProgress
-from ..tables.encoded import Evidence
 from .calibration import Calibration, CalibrationJudge, Predictions, can_be_mixed
 from .choice_budget import Budget
-from .conditional import Conditional, Penalty
+from .class_trials import ITERATIONS, REFINED_ROWS, Family, Recipe, Refinement, Trial
 from .criteria import EQUAL, ClassCandidate, ClassSelection
-from .cross_validation import PartedRows, mean_and_error
+from .cross_validation import MOST_ROWS, PartedRows, mean_and_error
 
 STRENGTHS = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 """The strengths of the penalty, the strongest first."""
@@ -33,20 +32,11 @@ strong penalty makes hidden states alike, and they stay so."""
 ALMOST_SURE = 0.01
 """The log-loss below which the classes are predicted almost surely: no other penalty can be much better."""
 
-ITERATIONS = 30
-"""The most steps of the optimiser with one penalty."""
-
-EPOCHS, TOLERANCE = 60, 1e-5
-"""The most epochs in which a candidate is learnt, and the gain per row at which the optimiser has converged."""
-
 USUAL_EPOCHS = 15
 """The epochs that a candidate usually takes, to foresee its cost."""
 
-REFINED_ROWS = 200_000
-"""Rows that the tables of the chosen model are refined on, at most."""
-
-CALIBRATING_SHARE = 0.1
-"""The share of the budget that calibrating may cost beyond that of the search."""
+CALIBRATING_SHARE, CALIBRATIONS = 0.1, 10
+"""The share of the budget that calibrating may cost, and how often all parts are asked for that, usually."""
 
 CATCHING_UP = 4
 """A candidate that is clearly worse is tried with further strengths only if so many gains like the last one would make
@@ -55,63 +45,6 @@ it as good as the best."""
 CLEARLY_WORSE = 3.0
 """The standard errors by which the log-loss of a candidate on the first rows may be larger than that of the best: with
 more it is not tried on the other rows."""
-
-
-class Family(Protocol):
-    """Classifiers of one structure with any number of hidden states: what the choice needs to know of them."""
-
-    @property
-    def structure(self) -> str:
-        """The name of the structure."""
-
-    @property
-    def refine(self) -> bool:
-        """Whether tables may be refined for the class."""
-
-    @property
-    def temper(self) -> bool:
-        """Whether a temperature may be found for the class."""
-
-    @property
-    def ordered(self) -> Sequence[str]:
-        """The columns whose levels have an order."""
-
-    def untaught(self, size: int, rows: Evidence) -> Any:
-        """A model of so many hidden states a class (or of all), made for rows, whose tables are still to be learnt."""
-
-    def teach(self, model: Any, rows: Evidence, epochs: int, tolerance: float) -> int:
-        """Learn the tables of a model by EM; returns the epochs that were needed."""
-
-    def size_of(self, model: Any, rows: Evidence) -> tuple[int, int, float]:
-        """The states of the hidden variable, the free parameters, and the work of an E-step over these rows."""
-
-    def overhead(self, columns: int) -> tuple[float, float]:
-        """The work of making a model of so many columns, and of asking one, however few rows there are."""
-
-    def conditional(self, model: Any, rows: Evidence) -> Conditional:
-        """The conditional likelihood of the class in some rows."""
-
-    def with_tables(self, model: Any, values: np.ndarray) -> Any:
-        """A copy of a model with other tables."""
-
-    def chances(self, model: Any, rows: Evidence) -> np.ndarray:
-        """(rows, classes): the distribution of the class in each row, given its other columns."""
-
-    def calibrated(self, model: Any, calibration: Calibration) -> Any:
-        """A copy of a model whose tables tell the classes so, and sum to one again.
-
-        With a temperature alone its joint distribution is raised to the power 1 / temperature.
-        """
-
-
-@dataclass(frozen=True)
-class Refinement:
-    """How the tables of a size are refined for the class: not at all, if `towards` is empty."""
-
-    structure: str
-    size: int
-    towards: str = ""
-    strength: float = 0.0
 
 
 @dataclass
@@ -150,9 +83,11 @@ class ClassSearch:
     budget     what this may cost
     told       who is told what is tried
     strengths  of the penalty that may be tried, the strongest first
+    starts     random starts of learning the best candidate from all rows
     tried      the candidates so far
     unfinished the structures of which the budget did not allow to try all that might be better
-    calibration  of the best candidate, see `calibrate`
+    averaged   the candidates whose mean is better than the best of them, see `average`
+    calibration  of the best candidate, or of the mean, see `calibrate`
     """
 
     rows: PartedRows
@@ -160,10 +95,12 @@ class ClassSearch:
     budget: Budget
     told: ReadingProgress
     strengths: Sequence[float] = STRENGTHS
+    starts: int = 1
     tried: list[ClassCandidate] = field(default_factory=list)
     unfinished: set[str] = field(default_factory=set)
+    averaged: Sequence[ClassCandidate] = ()
     calibration: Calibration = field(default_factory=Calibration)
-    _of_best: list[tuple[_Trial, Any]] = field(default_factory=list)
+    _of_best: list[tuple[Trial, Any]] = field(default_factory=list)
     _losses: list[np.ndarray] = field(default_factory=list)
     _begun: list[Refinement] = field(default_factory=list)
     _edges: dict[Refinement, str] = field(default_factory=dict)
@@ -175,13 +112,19 @@ class ClassSearch:
         dropped = len(self._begun) - len(self.tried)
         temperature, mixed = self.calibration.temperature, self.calibration.mixing is not None
         return ClassSelection(
-            tuple(self.tried), dropped=dropped, unfinished=unfinished, temperature=temperature, mixed=mixed
-        )
+            tuple(self.tried), dropped=dropped, unfinished=unfinished, temperature=temperature, mixed=mixed,
+            averaged=len(self.averaged),
+        )  # fmt: skip
 
     @property
     def best(self) -> ClassCandidate:
         """The candidate of the least log-loss; the first of equal ones."""
         return self.selection.best
+
+    @property
+    def losses_of_best(self) -> np.ndarray:
+        """The log-loss of the best candidate in each row that was kept back, part by part."""
+        return self._losses[self.tried.index(self.best)]
 
     @property
     def best_family(self) -> Family:
@@ -195,17 +138,19 @@ class ClassSearch:
         There, what lies beyond may be better; elsewhere the next one was tried, and was not.
         """
         best = self.best
-        how = Refinement(best.structure, best.size, best.towards, best.strength)
-        return "" if len(self.strengths) == 1 or best.log_loss < ALMOST_SURE else self._edges.get(how, "")
+        return "" if len(self.strengths) == 1 or best.log_loss < ALMOST_SURE else self._edges.get(_how(best), "")
 
-    def penalties(self, found: ClassCandidate) -> list[Penalty]:
-        """By which a candidate was refined, one after the other; none if it was not."""
-        if not found.towards:
-            return []
-        key = (found.structure, found.size, found.towards)
-        strengths = [one.strength for one in self._begun if (one.structure, one.size, one.towards) == key]
-        until = strengths[: strengths.index(found.strength) + 1]
-        return [Penalty(strength, found.towards, self.best_family.ordered) for strength in until]
+    @property
+    def recipe(self) -> Recipe:
+        """How the tables of the best candidate, or of the mean that was taken, are made."""
+        best = self.best
+        members = {_how(one): one.temperature for one in self.averaged} or {_how(best): 1.0}
+        paths = []
+        for towards in ("independence", "fit"):
+            path = [how for how in self._begun if how == Refinement(best.structure, best.size, towards, how.strength)]
+            last = max((place for place, how in enumerate(path) if how in members), default=-1)
+            paths.append(path[: last + 1])
+        return Recipe(members, [path for path in paths if path], self.calibration)
 
     def search(self, sizes: Iterable[int], patient: bool = True) -> None:
         """Try all sizes of all structures, each with all that may refine it; if `patient` while that pays.
@@ -231,30 +176,82 @@ class ClassSearch:
                 if self.budget.stopped():
                     break
 
+    def average(self) -> None:
+        """Take the mean of the candidates of the best one's structure and size, if it tells the class better.
+
+        It is the mean of the logarithms of their tables, each at its temperature, and so one network. It is judged as
+        they were. Those that are clearly worse than the best are left out, and where one penalty was given, or nothing
+        is refined, there is nothing to take the mean of.
+        """
+        best, family = self.best, self.best_family
+        weights = self.rows.weights_of_parts
+        alike = [
+            one
+            for one, losses in zip(self.tried, self._losses, strict=True)
+            if (one.structure, one.size) == (best.structure, best.size)
+            and not _deficit(losses - self.losses_of_best, weights)
+        ]
+        if len(alike) < 2 or len(self.strengths) == 1 or not self.budget.has_time or self.budget.stopped():
+            return
+        means = []
+        for trial, _ in self._of_best:
+            means.append((trial, family.mean_of([(trial.models[_how(one)], one.temperature) for one in alike])))
+        predictions = Predictions.of_all(trial.predicted(model) for trial, model in means)
+        temperature = predictions.temperature
+        if np.average(predictions.losses(temperature), weights=weights) < best.log_loss:
+            self.averaged, self._of_best, self.calibration = alike, means, Calibration(temperature)
+
     def calibrate(self) -> None:
         """Find the temperature and the matrix by which the network of the best candidate is calibrated for the class.
 
         Every candidate is judged at its best temperature. Where classes have several hidden states, or values are
         missing, a network at a temperature is not quite the same: there the temperature is searched for once more.
         """
-        family, best, begun = self.best_family, self.best, self.budget.used
-        self.calibration = Calibration(best.temperature)
+        family, best, budget, begun = self.best_family, self.best, self.budget, self.budget.used
+        trials = [trial for trial, _ in self._of_best]
+        temperature = self.calibration.temperature if self.averaged else best.temperature
+        self.calibration = Calibration(temperature)
+        budget.reserved = self._work_to_learn(trials)
         if not family.temper:
             return
 
-        def predicted(trial: _Trial, model: Any, calibration: Calibration) -> Predictions:
-            self.budget.spent += trial.work
+        def predicted(trial: Trial, model: Any, calibration: Calibration) -> Predictions:
+            budget.spend(trial.work)
             return trial.predicted(family.calibrated(model, calibration))
 
-        parts = [partial(predicted, trial, model) for trial, model in self._of_best]
-        judge = CalibrationJudge(
-            parts, lambda: not self.budget.stopped() and self.budget.used - begun < CALIBRATING_SHARE
-        )
-        trials = [trial for trial, _ in self._of_best]
+        def allowed() -> bool:
+            return not budget.stopped() and budget.has_time and budget.used - begun < CALIBRATING_SHARE
+
+        judge = CalibrationJudge([partial(predicted, trial, model) for trial, model in self._of_best], allowed)
         if best.n_hidden != trials[0].classes or not self.rows.is_complete:
-            self.calibration = judge.tempered(best.temperature)
+            self.calibration = judge.tempered(temperature)
         if can_be_mixed(sum(trial.asked_rows for trial in trials), trials[0].classes):
             self.calibration = judge.mixed(self.calibration)
+
+    def reserve_for_refining(self) -> None:
+        """Reserve nothing any more but what refining the best candidate by all rows will cost."""
+        trial = self._of_best[0][0]
+        self.budget.reserved = self._times_the_rows(trial, REFINED_ROWS) * trial.refining
+
+    def _work_to_learn(self, trials: Sequence[Trial], more: float = 0.0) -> float:
+        """What learning a candidate from all rows costs: what it cost in a part, and so much more, for more rows."""
+        trial = trials[0]
+        refining = trial.refining + more / len(trials)
+        learning = self.starts * trial.learning
+        return self._times_the_rows(trial) * learning + self._times_the_rows(trial, REFINED_ROWS) * refining
+
+    def _work_to_finish(self, trials: Sequence[Trial], more: float = 0.0) -> float:
+        """What follows the search if this candidate is the best: calibrating it, and learning it from all rows."""
+        calibrating = CALIBRATIONS * sum(trial.work + trial.asking for trial in trials) * trials[0].family.temper
+        return calibrating + self._work_to_learn(trials, more)
+
+    def _times_the_rows(self, trial: Trial, most: float = np.inf) -> float:
+        """How many times as many rows there are in all as a part learns from.
+
+        The limit of work is one of the choice: the rows of a large table that are not chosen by do not count there.
+        """
+        count = min(self.rows.count, most, np.inf if self.budget.seconds is not None else MOST_ROWS)
+        return count / max(trial.learnt_rows, 1.0)
 
     def _least(self, family: Family) -> float:
         """The least log-loss of a structure so far; of refined tables, if they may be.
@@ -269,26 +266,30 @@ class ClassSearch:
 
         It is where no class has rows enough for more states, or a tree has no edges.
         """
-        parts = list(self.rows.parts())
-        made, asked = family.overhead(len(parts[0][0].columns))
+        parts = self.rows.parts
+        again = any(one.structure == family.structure for one in self._begun)
+        made, asked = family.overhead(len(parts[0][0].columns), again)
         if patient and self.tried and not self.budget.allows(len(parts) * (made + asked)):
             self.unfinished.add(family.structure)
             return False
-        first = _Trial(self, family, size, parts[0])
+        first = Trial(self.rows, 0, family, size, self.budget, again)
         cost = len(parts) * first.work
         if any((one.n_hidden, one.n_parameters) == (first.states, first.parameters) for one in self.tried):
             return False
-        if patient and self.tried and not self.budget.allows(USUAL_EPOCHS * cost + len(parts) * (made + asked)):
+        work = USUAL_EPOCHS * cost + len(parts) * (made + asked)
+        finishing = self.starts * USUAL_EPOCHS * first.work * self._times_the_rows(first)
+        if patient and self.tried and not self.budget.allows(work, finishing):
             self.unfinished.add(family.structure)
             return False
-        trials = [first, *(_Trial(self, family, size, part) for part in parts[1:])]
+        others = (Trial(self.rows, number, family, size, self.budget, again) for number in range(1, len(parts)))
+        trials = [first, *others]
         start = self._first_strength
         self._judge(trials, Refinement(family.structure, size), always=not patient)
         for towards in (["independence"] if size == 1 else ["independence", "fit"]) * family.refine:
             self._try_strengths(trials, towards, cost, start)
         return True
 
-    def _try_strengths(self, trials: Sequence[_Trial], towards: str, cost: float, start: int) -> None:
+    def _try_strengths(self, trials: Sequence[Trial], towards: str, cost: float, start: int) -> None:
         """Try penalties from one of the strengths on: weaker ones while that pays, or else stronger ones.
 
         Where it still paid when there were no more of them, or the budget ended, the last one is at the edge.
@@ -307,7 +308,7 @@ class ClassSearch:
     def _along(
         self,
         strengths: Sequence[float],
-        trials: Sequence[_Trial],
+        trials: Sequence[Trial],
         towards: str,
         cost: float,
         last: _Judged | None = None,
@@ -319,7 +320,8 @@ class ClassSearch:
         """
         begun, paid = None, 0
         for strength in strengths:
-            if self.budget.is_over or not self.budget.allows(ITERATIONS * cost + len(trials) * trials[0].asking):
+            work = ITERATIONS * cost + len(trials) * trials[0].asking
+            if self.budget.is_over or not self.budget.allows(work, self._work_to_finish(trials, work)):
                 self.unfinished.add(trials[0].family.structure)
                 break
             found = self._judge(trials, Refinement(trials[0].family.structure, trials[0].size, towards, strength))
@@ -336,7 +338,7 @@ class ClassSearch:
         best = self.best.strength if self.tried else 0.0
         return max(first, self.strengths.index(best) - 1) if best else first
 
-    def _judge(self, trials: Sequence[_Trial], how: Refinement, always: bool = False) -> _Judged:
+    def _judge(self, trials: Sequence[Trial], how: Refinement, always: bool = False) -> _Judged:
         """Note the log-loss of a candidate, unless it is dropped: clearly worse than another on the first rows."""
         states, parameters = trials[0].states, trials[0].parameters
         self.told(f"candidates tried; now {states} states{', refined' if how.towards else ''}", len(self.tried), 0)
@@ -358,7 +360,8 @@ class ClassSearch:
             )
         )
         if self.best is self.tried[-1]:
-            self._of_best = [(trial, trial.tried) for trial in trials]
+            self._of_best = [(trial, trial.models[how]) for trial in trials]
+            self.budget.reserved = self._work_to_finish(trials)
         self._losses.append(losses)
         return _Judged(losses, weights)
 
@@ -372,75 +375,12 @@ class ClassSearch:
         return self._losses[min(some, key=lambda place: self.tried[place].log_loss)] if some else None
 
 
+def _how(found: ClassCandidate) -> Refinement:
+    """How a candidate was refined."""
+    return Refinement(found.structure, found.size, found.towards, found.strength)
+
+
 def _deficit(differences: np.ndarray, weights: np.ndarray) -> float:
     """By how much losses are larger in the mean; 0 if that may be by chance."""
     mean, error = mean_and_error(differences, weights)
     return mean if weights.sum() > 20 and mean > CLEARLY_WORSE * error > 0 else 0.0
-
-
-class _Trial:
-    """A candidate in one part: learnt from some rows, to be asked for the class of the others."""
-
-    def __init__(self, search: ClassSearch, family: Family, size: int, part: tuple[Evidence, Evidence]) -> None:
-        self.family, self.size, self._search = family, size, search
-        self._rows, self._asked = part
-        self.model = family.untaught(size, self._rows)
-        made, self.asking = family.overhead(len(self._rows.columns))
-        search.budget.spent += made
-        self.states, self.parameters, self.work = family.size_of(self.model, self._rows)
-        self.asked_rows = self._asked.rows
-        self._z: dict[str, np.ndarray] = {}
-
-    @cached_property
-    def _taught(self) -> Any:
-        epochs = self.family.teach(self.model, self._rows, EPOCHS, 10 * TOLERANCE)
-        self._search.budget.spent += epochs * self.work
-        return self.model
-
-    @cached_property
-    def _task(self) -> Conditional:
-        return self.family.conditional(self._taught, self._rows)
-
-    def judged(self, how: Refinement) -> Predictions:
-        """Predictions of a candidate for the rows that were kept back; its model is `tried` from now on."""
-        model, budget = self._taught, self._search.budget
-        if how.towards:
-            penalty = Penalty(how.strength, how.towards, self.family.ordered)
-            before = self._task.evaluations
-            z = self._task.maximised(penalty, ITERATIONS, TOLERANCE, self._z.get(how.towards), budget.stopped)
-            budget.spent += 2 * (self._task.evaluations - before) * self.work
-            self._z[how.towards] = z
-            model = self.family.with_tables(model, self._task.values(z))
-        self.tried = model
-        return self.predicted(model)
-
-    def predicted(self, model: Any) -> Predictions:
-        """Predictions of a model for the rows that were kept back."""
-        target, copies = self._search.rows.target, self._search.rows.copies
-        classes = self._asked.codes[:, self._asked.columns.index(target)]
-        chances = self.family.chances(model, self._asked.without(target))
-        self._search.budget.spent += self.asking
-        self.classes = chances.shape[1]
-        return Predictions.of(chances, classes, copies * self._asked.row_weights)
-
-
-def refined(
-    family: Family,
-    model: Any,
-    table: Evidence,
-    penalties: Sequence[Penalty],
-    calibration: Calibration,
-    stopped: Callable[[], bool],
-) -> Any:
-    """Return a model with tables refined for the class, from all rows, or as many as are needed, and calibrated.
-
-    It is refined as the candidate was, by one penalty after the other with as many iterations: more of them would fit
-    the rows more closely than what was judged.
-    """
-    if penalties:
-        task = family.conditional(model, table.take(slice(None, None, max(1, table.rows // REFINED_ROWS))))
-        z = None
-        for penalty in penalties:
-            z = task.maximised(penalty, ITERATIONS, TOLERANCE, z, stopped)
-        model = model if z is None else family.with_tables(model, task.values(z))
-    return model if calibration.changes_nothing else family.calibrated(model, calibration)

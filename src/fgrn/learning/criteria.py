@@ -224,6 +224,8 @@ class ClassSelection:
     """By which the best candidate is calibrated: its joint distribution is raised to the power 1 / temperature."""
     mixed: bool = False
     """Whether it is also calibrated by a matrix: what is told of a class depends on what was told of the others."""
+    averaged: int = 0
+    """Of how many candidates of its structure and size the mean is taken instead, since that was better; 0 if not."""
 
     @property
     def best(self) -> ClassCandidate:
@@ -268,6 +270,7 @@ class ClassSelection:
         some = f"; the best of each structure and size, of {count} that were tried" if count > shown else ""
         some += f"; {self.dropped} more were dropped, clearly behind in the first rows" if self.dropped else ""
         means = [f"a temperature of {self.temperature:.2f}"] * (self.temperature != 1) + ["a matrix"] * self.mixed
+        some += f"; the mean of {self.averaged} of the best one's structure and size is taken" if self.averaged else ""
         some += f"; the best was calibrated by {' and '.join(means)}" if means else ""
         if self.unfinished:
             some += f"; the budget ended before all of {' and '.join(self.unfinished)} was tried: a larger max_seconds"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -75,11 +74,16 @@ class PartedRows:
         """Whether the rows of known class have no missing or uncertain value."""
         return bool((self.table.codes[self.classes >= 0] >= 0).all())
 
-    def parts(self) -> Iterator[tuple[Evidence, Evidence]]:
+    @cached_property
+    def parts(self) -> list[tuple[Evidence, Evidence]]:
         """For each part the rows to learn from, and those kept back."""
-        for shares in self.kept_back:
-            back = shares * self.table.row_weights
-            yield self._some(self.table.row_weights - back), self._some(back)
+        back = [shares * self.table.row_weights for shares in self.kept_back]
+        return [(self._some(self.table.row_weights - weights), self._some(weights)) for weights in back]
+
+    @cached_property
+    def weights_of_parts(self) -> np.ndarray:
+        """The weights of the rows kept back, part by part, as copies."""
+        return self.copies * np.concatenate([asked.row_weights for _, asked in self.parts])
 
     def _some(self, weights: np.ndarray) -> Evidence:
         rows = np.flatnonzero(weights > 1e-12 * self.table.row_weights)

@@ -23,7 +23,7 @@ class RowsOnDisk:
         self._batch: Any = None
 
     def about(self) -> dict[str, Any]:
-        """What a page knows of the table before it asks for rows."""
+        """Return the record of the table that a page has before it asks for rows."""
         return {"name": self.name, "columns": self.columns, "count": self.count}
 
     def row(self, number: int) -> list[str]:

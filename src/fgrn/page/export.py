@@ -53,7 +53,7 @@ MOST_SENT = 5_000_000
 
 
 def document(model: Any, title: str, source: str) -> tuple[dict[str, Any], bytes]:
-    """What a page says of a model, and the arrays it infers with.
+    """Return the document of a page about a model, and the arrays it infers with.
 
     Args:
         model: a BayesianNetwork, MarkovNetwork, Network, or fitted estimator.
@@ -85,7 +85,7 @@ def document(model: Any, title: str, source: str) -> tuple[dict[str, Any], bytes
 
 
 def served_document(model: Any, title: str, source: str) -> tuple[dict[str, Any], bytes]:
-    """What a page says of a model that stays in Python, and the arrays of its factor graph: none if they are large."""
+    """Return the document of a page whose model stays in Python, and the arrays of its factor graph, if not large."""
     shown = shown_model(model)
     network = shown.network
     plan = network._plan(())
@@ -117,7 +117,7 @@ def _page_text(shown: Shown, numbers: Mapping[str, int], title: str, source: str
 
 
 def _variable(variable: Variable, edge: int, model: Any) -> dict[str, Any]:
-    """What a page says of a variable."""
+    """Return the record of a variable in the document of a page."""
     hidden = isinstance(model, Network) and variable.name not in model.observed
     return {
         "edge": edge,

@@ -76,7 +76,7 @@ class Page:
 
     @property
     def size(self) -> int:
-        """Of the file, in bytes."""
+        """The size of the file in bytes."""
         return len(self.html.encode())
 
     def __repr__(self) -> str:

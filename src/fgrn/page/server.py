@@ -31,7 +31,7 @@ Given = Sequence[tuple[int, Sequence[float]]]
 
 
 class Answers:
-    """What a page asks of a model. Evidence is pairs: the number of a variable, and a weight for each of its states."""
+    """The answers of a model to a page. Evidence is pairs: the number of a variable, and weights of its states."""
 
     def __init__(self, model: Any) -> None:
         shown = shown_model(model)
@@ -46,7 +46,7 @@ class Answers:
         return [(self.number_of[edge], [float(weight) for weight in weights]) for edge, weights in said["given"]]
 
     def answer(self, said: Mapping[str, Any]) -> dict[str, Any]:
-        """What is believed given some evidence, and all messages if they are wanted."""
+        """Return the marginals given some evidence, and all messages if they are wanted."""
         given = self.given(said)
         return {**self.ask(given), **(self.messages(given) if said.get("messages") else {})}
 
@@ -81,7 +81,7 @@ class Answers:
         }
 
     def study(self, given: Given, target: int | None, profiles: bool = False, assignments: int = 0) -> dict[str, Any]:
-        """What speaks for a target, what to ask next, and if wanted profiles and the most probable states together."""
+        """Return the evidence for a target, what to observe next, and if wanted profiles and most probable states."""
         likeliest = self._likeliest(given, assignments)
         if target is None:
             return {"gains": [], "entropy": 0.0, "explanation": None, "likeliest": likeliest}

@@ -1,13 +1,24 @@
-"""The kinds of block in a plan: for each, its messages, and the steps that compute them. A new kind begins here.
+"""The kinds of block in a plan, and the steps that compute their messages: one table, where a new kind begins.
 
-Engines compute steps. Each engine has a table from every kind of step to the function for it: `reference.STEPS`, and
-`tape.STEPS` of the CPU engine, which writes operations of `kernels.basics` that its kernels run; `tracing.CHOICES` has
-the joint states that most_probable and sample choose at a block. A block of the graph names its kind (`graph.blocks`).
+Engines compute steps. Each has a table from every kind of step to the function for it; the CPU engine's writes
+operations, numbered in `kernels.basics`, that its kernels run. A test keeps this overview true:
+
+    block      step       reference engine      operations on a tape     functions of kernels
+    source     SOURCE     State._source         CONSTANT LONE_SOURCE     constant lone_source
+    siso       FORWARD    State._siso_forward   FORWARD                  siso_forward
+               BACKWARD   State._siso_backward  BACKWARD                 siso_backward
+               counts     counts_of_messages    JOINT_NORM JOINT_ADD     joint_norm joint_add
+    diverter   DIVERT     State._divert         LEAVES DIVERT            leaves divert
+               counts     counts_of_messages    POSTERIOR SCATTER        posterior_of scatter
+    evidence              State.run             BOUNDARY MEET            boundary meet
+
+The tables are `log_state.STEPS`, `tape.STEPS`, and `tracing.CHOICES` for the states that most_probable and sample
+choose at a block. `graph.blocks` has the class of each kind; a Factor is a source to a plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -30,9 +41,17 @@ class Message(NamedTuple):
     is_forward: bool
 
 
-class BlockKind(NamedTuple):
-    """One kind of block: how many a plan has, the outgoing messages of each, and the steps that compute some."""
+class StepKind(NamedTuple):
+    """One kind of step: its name, and the messages it computes, given the plan, the block, and legs of a Diverter."""
 
+    name: str
+    messages: Callable[[Plan, int, Sequence[int]], list[Message]]
+
+
+class BlockKind(NamedTuple):
+    """One kind of block: its name, how many a plan has, the outgoing messages of each, the steps that compute some."""
+
+    name: str
     count: Callable[[Plan], int]
     outgoing: Callable[[Plan, int], list[Message]]
     steps: Callable[[Plan, int, list[Message]], list[Step]]
@@ -55,7 +74,11 @@ def _siso_steps(plan: Plan, block: int, messages: list[Message]) -> list[Step]:
 
 
 def _diverter_messages(plan: Plan, block: int) -> list[Message]:
-    return [Message(int(plan.leg_edge[leg]), not plan.leg_is_input[leg]) for leg in plan.legs(block)]
+    return _leg_messages(plan, plan.legs(block))
+
+
+def _leg_messages(plan: Plan, legs: Sequence[int]) -> list[Message]:
+    return [Message(int(plan.leg_edge[leg]), not plan.leg_is_input[leg]) for leg in legs]
 
 
 def _diverter_steps(plan: Plan, block: int, messages: list[Message]) -> list[Step]:
@@ -63,9 +86,17 @@ def _diverter_steps(plan: Plan, block: int, messages: list[Message]) -> list[Ste
     return [(DIVERT, block, [leg for leg in plan.legs(block) if int(plan.leg_edge[leg]) in edges])]
 
 
-KINDS = {
-    SOURCE: BlockKind(lambda plan: len(plan.source_edge), _source_messages, _source_steps),
-    FORWARD: BlockKind(lambda plan: len(plan.siso_table), _siso_messages, _siso_steps),
-    DIVERT: BlockKind(lambda plan: plan.diverters, _diverter_messages, _diverter_steps),
+BLOCK_KINDS = {
+    SOURCE: BlockKind("source", lambda plan: len(plan.source_edge), _source_messages, _source_steps),
+    FORWARD: BlockKind("siso", lambda plan: len(plan.siso_table), _siso_messages, _siso_steps),
+    DIVERT: BlockKind("diverter", lambda plan: plan.diverters, _diverter_messages, _diverter_steps),
 }
 """All kinds of block, in the order in which a plan numbers blocks."""
+
+STEP_KINDS = {
+    SOURCE: StepKind("SOURCE", lambda plan, source, legs: _source_messages(plan, source)),
+    FORWARD: StepKind("FORWARD", lambda plan, siso, legs: _siso_messages(plan, siso)[1:]),
+    BACKWARD: StepKind("BACKWARD", lambda plan, siso, legs: _siso_messages(plan, siso)[:1]),
+    DIVERT: StepKind("DIVERT", lambda plan, diverter, legs: _leg_messages(plan, legs)),
+}
+"""All kinds of step."""

@@ -21,7 +21,7 @@ from ..core.arrays import ReadOnlyArrays, frozen
 from ..core.exceptions import unknown_name
 from ..core.labels import Labels
 from ..core.settings import Name, check_states, name_of
-from .block_kinds import KINDS, Message
+from .block_kinds import BLOCK_KINDS, STEP_KINDS, Message
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +189,7 @@ class Plan(ReadOnlyArrays):
 
     @property
     def reach(self) -> int:
-        """As many parallel rounds bring every message everywhere on a tree, cut by paused blocks or not."""
+        """The number of parallel rounds after which every message has reached every edge of a tree."""
         deepest, depth = 0, {-1: 0}
         for kind, block, parent in self.order:
             here = depth[parent] + 1 if parent >= 0 else 0
@@ -229,7 +229,11 @@ class Plan(ReadOnlyArrays):
 
     def ends(self, kind: int, block: int) -> list[int]:
         """Return the edges at a block."""
-        return [edge for edge, _ in KINDS[kind].outgoing(self, block)]
+        return [edge for edge, _ in BLOCK_KINDS[kind].outgoing(self, block)]
+
+    def step_messages(self, kind: int, block: int, legs: Sequence[int]) -> list[Message]:
+        """Return the messages that a step of a program computes."""
+        return STEP_KINDS[kind].messages(self, block, legs)
 
     def legs(self, diverter: int) -> range:
         """The legs of a Diverter."""

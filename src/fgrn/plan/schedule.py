@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from ..core.arrays import frozen
-from .block_kinds import DIVERT, FORWARD, KINDS, Message, Step
+from .block_kinds import BLOCK_KINDS, DIVERT, FORWARD, Message, Step
 from .plan import Plan, Program
 
 MOST_PROGRAMS = 64
@@ -172,15 +172,17 @@ def sweeps(
     for kind, block, parent in reversed(plan.order):
         if parent >= 0 and not (kind == FORWARD and block in skipped):
             inward.append(_out_of(plan, kind, block, parent))
-            steps += KINDS[kind].steps(plan, block, inward[-1:])
+            steps += BLOCK_KINDS[kind].steps(plan, block, inward[-1:])
     root_blocks = [plan.order[position][:2] for position in plan.root]
-    roots = [KINDS[kind].outgoing(plan, block)[0] for kind, block in root_blocks if not (for_counts and kind == DIVERT)]
+    if for_counts:  # the norm of a Diverter's posterior is the likelihood
+        root_blocks = [(kind, block) for kind, block in root_blocks if kind != DIVERT]
+    roots = [BLOCK_KINDS[kind].outgoing(plan, block)[0] for kind, block in root_blocks]
     needed = wanted.union(roots)
     outward: list[Step] = []
     for kind, block, parent in reversed(plan.order):
-        targets = [m for m in KINDS[kind].outgoing(plan, block) if m.edge != parent and m in needed]
+        targets = [m for m in BLOCK_KINDS[kind].outgoing(plan, block) if m.edge != parent and m in needed]
         if targets:
-            outward += reversed(KINDS[kind].steps(plan, block, targets))
+            outward += reversed(BLOCK_KINDS[kind].steps(plan, block, targets))
             if parent >= 0:
                 needed.add(_into(plan, kind, block, parent))
     return _program(plan, [*steps, *reversed(outward)], gathered, wanted, inward, roots, for_counts)
@@ -189,7 +191,7 @@ def sweeps(
 def all_at_once(plan: Plan) -> Program:
     """Return one parallel round, in which every block computes all its outgoing messages."""
     steps: list[Step] = []
-    for kind in KINDS.values():
+    for kind in BLOCK_KINDS.values():
         for block in range(kind.count(plan)):
             steps += kind.steps(plan, block, kind.outgoing(plan, block))
     return _program(plan, steps, np.full(len(plan.leg_edge), -1), plan.all_messages(), [], [])
@@ -205,7 +207,7 @@ def _gathered(plan: Plan, wanted: set[Message], special: Collection[int]) -> np.
 
 
 def _out_of(plan: Plan, kind: int, block: int, edge: int) -> Message:
-    return next(message for message in KINDS[kind].outgoing(plan, block) if message.edge == edge)
+    return next(message for message in BLOCK_KINDS[kind].outgoing(plan, block) if message.edge == edge)
 
 
 def _into(plan: Plan, kind: int, block: int, edge: int) -> Message:

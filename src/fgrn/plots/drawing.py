@@ -20,9 +20,9 @@ from .canvas import NARROWEST_DRAWING, ROW, Canvas, Card, Legend, card_height, e
 from .folding import Widths, network_layers
 from .placement import GAP, Node, blocks_to_draw, is_straight, place_nodes, port, wire_of
 from .style import (
-    BACKWARD,
+    BACKWARD_COLOR,
     BELIEF,
-    FORWARD,
+    FORWARD_COLOR,
     GREY,
     INK,
     LINE,
@@ -255,7 +255,7 @@ class NetworkSketch:
         canvas.line([(x, y), (x, node.top + node.height)])
         if self.messages:
             width = self.glyph
-            for way, color, side in (("forward", FORWARD, -1), ("backward", BACKWARD, 1)):
+            for way, color, side in (("forward", FORWARD_COLOR, -1), ("backward", BACKWARD_COLOR, 1)):
                 values = self.values[way, name]
                 left = x - BESIDE - width if side < 0 else x + BESIDE
                 canvas.histogram(
@@ -367,8 +367,8 @@ def _legend_entries(sketch: NetworkSketch) -> list[tuple[str, str]]:
     """Return the colours of the drawing and their meaning."""
     entries = [(BELIEF, "belief")]
     if sketch.messages:
-        entries += [(FORWARD, "forward message"), (BACKWARD, "backward message")]
-        for way, color in (("forward", FORWARD), ("backward", BACKWARD)):
+        entries += [(FORWARD_COLOR, "forward message"), (BACKWARD_COLOR, "backward message")]
+        for way, color in (("forward", FORWARD_COLOR), ("backward", BACKWARD_COLOR)):
             if any(is_uniform(message) for (kind, _), message in sketch.values.items() if kind == way):
                 entries.append((faint(color), f"uniform {way} message"))
     return entries + evidence_entries(kind for name, kind in sketch.known.items() if name not in sketch.gone)

@@ -12,7 +12,7 @@ from ..core.exceptions import visible
 from ..core.labels import Label
 from ..tables.outputs import frame_of_records
 
-State = TypeVar("State")
+StateLabel = TypeVar("StateLabel")
 Profile = dict[str, dict[Label, float]]
 """The item-response probabilities of one state: for every column the probability of each level."""
 
@@ -44,7 +44,7 @@ class MeanAndSpread(NamedTuple):
     sd: float
 
 
-class Prototypes(dict[State, Profile]):
+class Prototypes(dict[StateLabel, Profile]):
     """For each class or hidden state the distribution of every column, by level: a `dict` that has the shares, too.
 
     Attributes:
@@ -55,7 +55,7 @@ class Prototypes(dict[State, Profile]):
 
     def __init__(
         self,
-        states: Iterable[State],
+        states: Iterable[StateLabel],
         profiles: Iterable[Profile],
         shares: Iterable[float],
         weight: float = np.inf,
@@ -74,13 +74,13 @@ class Prototypes(dict[State, Profile]):
         """
         names = list(states)
         super().__init__(zip(names, profiles, strict=True))
-        self.shares: dict[State, float] = dict(zip(names, map(float, shares), strict=True))
+        self.shares: dict[StateLabel, float] = dict(zip(names, map(float, shares), strict=True))
         self.baseline: Profile = weighted_mean(self, self.shares)
-        self.numbers: dict[State, Mapping[str, MeanAndSpread]] = dict(zip(names, numbers, strict=False))
+        self.numbers: dict[StateLabel, Mapping[str, MeanAndSpread]] = dict(zip(names, numbers, strict=False))
         self._weight = weight
         self._smoothed = dict(zip(names, smoothed, strict=False))
 
-    def typical(self, state: State, most: int | None = None) -> list[TypicalValue]:
+    def typical(self, state: StateLabel, most: int | None = None) -> list[TypicalValue]:
         """The values that are more frequent in a state than in the baseline, the most telling first.
 
         They are ordered by what each adds to the divergence of the profile from the baseline, p log(p / baseline). A
@@ -101,7 +101,7 @@ class Prototypes(dict[State, Profile]):
         found.sort(key=lambda one: -one.probability * np.log(one.lift))
         return found[:most]
 
-    def told_numbers(self, state: State, most: int | None = None) -> list[str]:
+    def told_numbers(self, state: StateLabel, most: int | None = None) -> list[str]:
         """The continuous columns of a state, "x: mean 2.1, standard deviation 0.5"; so many at most."""
         some = list(self.numbers.get(state, {}).items())[:most]
         return [f"{visible(name)}: mean {mean:.4g}, standard deviation {sd:.3g}" for name, (mean, sd) in some]

@@ -31,14 +31,14 @@ from ..tables.frames import Coded, states
 from ..tables.schema import MOST_NUMBERS, Schema
 from . import datasets
 from .paper_results import (
-    BINS,
     CHOICES,
     CYCLES,
-    EPOCHS,
     FIGURES,
     FOLDS,
     HIDDEN,
     OTHERS,
+    PAPER_BINS,
+    PAPER_EPOCHS,
     RECOMMENDED,
     REST,
     ROW_ORDERS,
@@ -46,14 +46,14 @@ from .paper_results import (
     STARTS,
     WAYS_OF_LEARNING,
     Memory,
-    Outcome,
+    PaperRun,
     Results,
     Score,
     Sheet,
     Way,
 )
 
-__all__ = ["Memory", "Outcome", "Results", "Score", "Sheet", "run"]
+__all__ = ["Memory", "PaperRun", "Results", "Score", "Sheet", "run"]
 
 Watch: TypeAlias = Callable[[str, int, int], object]
 """Called with the next task, the number of tasks done, and their total."""
@@ -118,7 +118,7 @@ class _CodedTable:
         found, codes = dict(self.states), self.codes.copy()
         for at, values in self.numbers.items():
             name = list(self.states)[at]
-            column = Schema.infer({name: [values[row] for row in learnt.tolist()]}, bins=BINS)[name]
+            column = Schema.infer({name: [values[row] for row in learnt.tolist()]}, bins=PAPER_BINS)[name]
             found[name], codes[:, at] = list(column.levels), column.codes(values)[0]
         return _CodedTable(found, codes, {})
 
@@ -126,7 +126,7 @@ class _CodedTable:
         return {name: Coded(self.codes[rows, at]) for at, name in enumerate(self.states)}
 
 
-def _outcomes(table: _CodedTable, learnt: int, order: str, number: int, quick: bool) -> Iterator[tuple[str, Outcome]]:
+def _outcomes(table: _CodedTable, learnt: int, order: str, number: int, quick: bool) -> Iterator[tuple[str, PaperRun]]:
     """Yield the outcome of every way of learning, and of other methods, on one split."""
     rows = np.random.default_rng(number).permutation(len(table.codes))
     train, test = np.split(np.sort(rows) if order == "file" else rows, [learnt])
@@ -143,7 +143,7 @@ def _outcomes(table: _CodedTable, learnt: int, order: str, number: int, quick: b
         yield from _other_methods(table, train, test)
 
 
-def _run_once(table: _CodedTable, way: Way, train: np.ndarray, test: np.ndarray, seed: int) -> Outcome:
+def _run_once(table: _CodedTable, way: Way, train: np.ndarray, test: np.ndarray, seed: int) -> PaperRun:
     held_out, hidden = (0.0, way.hidden) if way.hidden else _choose_hidden(table, way, train, seed)
     net = _learn_lvm(table, way, hidden, train, seed)
     commonest = np.bincount(table.codes[train, -1]).argmax()
@@ -152,12 +152,14 @@ def _run_once(table: _CodedTable, way: Way, train: np.ndarray, test: np.ndarray,
         belief, marked = _class_posteriors(net, table, rows)
         found = np.where(marked, commonest, belief.argmax(axis=1))
         shares.append(100 * float(np.mean(found == table.codes[rows, -1])))
-    return Outcome(shares[0], shares[1], int(marked.sum()), hidden, way.bins, held_out)
+    return PaperRun(shares[0], shares[1], int(marked.sum()), hidden, way.bins, held_out)
 
 
 def _learn_lvm(table: _CodedTable, way: Way, hidden: int, rows: np.ndarray, seed: int) -> Network:
     net = lvm(table.states, hidden, learn_prior=False)
-    net.learn(table.columns(rows), EPOCHS, way.cycles, way.smoothing, seed=seed, cycle_tolerance=way.rest, engine="cpu")
+    net.learn(
+        table.columns(rows), PAPER_EPOCHS, way.cycles, way.smoothing, seed=seed, cycle_tolerance=way.rest, engine="cpu"
+    )
     return net
 
 
@@ -184,7 +186,7 @@ def _choose_hidden(table: _CodedTable, way: Way, rows: np.ndarray, seed: int) ->
     return max((score(hidden), hidden) for hidden in CHOICES)
 
 
-def _other_methods(table: _CodedTable, train: np.ndarray, test: np.ndarray) -> Iterator[tuple[str, Outcome]]:
+def _other_methods(table: _CodedTable, train: np.ndarray, test: np.ndarray) -> Iterator[tuple[str, PaperRun]]:
     """Yield the outcomes of methods of scikit-learn on the same rows, if it is installed."""
     try:
         from sklearn.ensemble import HistGradientBoostingClassifier
@@ -207,7 +209,7 @@ def _other_methods(table: _CodedTable, train: np.ndarray, test: np.ndarray) -> I
         with threadpool_limits(1):  # with so few rows threads only wait for each other
             method.fit(values[train], classes[train])
             shares = [100 * float(method.score(values[rows], classes[rows])) for rows in (train, test)]
-        yield name, Outcome(shares[0], shares[1])
+        yield name, PaperRun(shares[0], shares[1])
 
 
 # Costs

@@ -11,8 +11,8 @@ import numpy as np
 
 from ..tables.schema import MOST_NUMBERS
 
-HIDDEN, EPOCHS, CYCLES, MOST_CYCLES, CONVERGED = 20, 20, 5, 10, 1e-3
-SMOOTHING, BINS, CHOICES, FOLDS = 1.0, 6, (2, 4, 8, 12, 20), 3
+HIDDEN, PAPER_EPOCHS, CYCLES, MOST_CYCLES, CONVERGED = 20, 20, 5, 10, 1e-3
+SMOOTHING, PAPER_BINS, CHOICES, FOLDS = 1.0, 6, (2, 4, 8, 12, 20), 3
 STARTS, SLOW_STARTS = 5, 2
 ROW_ORDERS = {"file": "by file order", "random": "over random splits"}
 
@@ -54,7 +54,7 @@ WAYS_OF_LEARNING = {
     f"{BATCH}, {SMOOTH}": Way(CYCLES, SMOOTHING),
     f"{INCREMENTAL}, {SMOOTH}": Way(smoothing=SMOOTHING),
     CHOSEN: Way(smoothing=SMOOTHING, hidden=None),
-    BINNED: Way(smoothing=SMOOTHING, hidden=None, bins=BINS),
+    BINNED: Way(smoothing=SMOOTHING, hidden=None, bins=PAPER_BINS),
 }
 PAPER_COLUMN = {BATCH: 0, REST: 0, INCREMENTAL: 1}
 """Which of the two figures of the paper is compared with each way."""
@@ -62,7 +62,7 @@ OPERATIONS = {"optimised": 670, "direct": 1500}
 OTHERS = ("CategoricalNB", "LogisticRegression", "HistGradientBoosting")
 
 
-class Outcome(NamedTuple):
+class PaperRun(NamedTuple):
     """One run: training and test accuracy in percent, impossible test rows, and the choices by cross-validation."""
 
     train: float
@@ -80,10 +80,10 @@ class Score:
     table: str
     method: str
     order: str
-    runs: list[Outcome] = field(default_factory=list)
+    runs: list[PaperRun] = field(default_factory=list)
 
     def mean(self, part: str = "test") -> float:
-        """Return the mean over the runs of "test" or another field of an Outcome."""
+        """Return the mean over the runs of "test" or another field of a run."""
         return float(np.mean([getattr(run, part) for run in self.runs]))
 
     def spread(self, part: str = "test") -> float:
@@ -163,7 +163,8 @@ class Results:
     def sheets(self) -> Iterator[Sheet]:
         """Yield all tables of results."""
         yield self._accuracies(
-            f"Accuracy in percent as in the paper: {HIDDEN} hidden states, {EPOCHS} epochs, hidden prior not learnt",
+            f"Accuracy in percent as in the paper: {HIDDEN} hidden states, {PAPER_EPOCHS} epochs, hidden prior not "
+            "learnt",
             list(PAPER_COLUMN),
             "Mean ± standard deviation of runs, and test rows of probability zero in the mean. The paper does not say "
             f"how many cycles it had; converged: no table changes by over {CONVERGED:g}, after {MOST_CYCLES} at most.",
@@ -173,9 +174,9 @@ class Results:
             [*(way for way in WAYS_OF_LEARNING if way not in PAPER_COLUMN), RECOMMENDED, *OTHERS],
             f"Smoothing: counts per cell. States: {', '.join(map(str, CHOICES[:-1]))} or {CHOICES[-1]}, chosen in each "
             f"run by {FOLDS}-fold cross-validation among the rows learnt, by the probability of the true class. Bins "
-            f"(b): columns of over {MOST_NUMBERS} numbers, in {BINS} bins of about as many learnt rows. Recommended: "
-            "in bins or not, as the same cross-validation has it. The methods of scikit-learn are as they come, the "
-            "second on one-hot columns; unknown is a level to the first two.",
+            f"(b): columns of over {MOST_NUMBERS} numbers, in {PAPER_BINS} bins of about as many learnt rows. "
+            "Recommended: in bins or not, as the same cross-validation has it. The methods of scikit-learn are as they "
+            "come, the second on one-hot columns; unknown is a level to the first two.",
         )
         yield Sheet("The test figures of the paper", [], [], "\n".join(self.verdicts))
         yield Sheet(

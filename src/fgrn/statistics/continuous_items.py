@@ -181,7 +181,7 @@ class FreeMoments:
 
     @classmethod
     def of(cls, items: ContinuousItems, expected: np.ndarray, least: float) -> FreeMoments:
-        """Those of a model in which so many known numbers are expected, (K, D); fewer than `least` are none."""
+        """The free moments of a model in which these known numbers are expected, (K, D); below `least` are none."""
         few = expected < least
         given = items.given
         boundary = np.concatenate([few.ravel(), (few | items.at_limit).ravel()]) & ~given

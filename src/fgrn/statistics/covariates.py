@@ -63,7 +63,7 @@ class Covariates:
 
     @classmethod
     def of(cls, covariates: Any, weights: np.ndarray) -> Covariates:
-        """Those of a mapping of columns or a dataframe, of rows with these weights; rows of weight 0 are left out."""
+        """The covariates in a mapping of columns or a dataframe, of all rows but those of weight 0."""
         rows, kept, terms, known = len(weights), weights > 0, [], {}
         given = _covariate_columns(covariates, rows)
         for name, values in given.items():

@@ -34,7 +34,7 @@ class Uncertainty:
 
     @classmethod
     def of(cls, model: LatentClasses, rows: Patterns) -> Uncertainty:
-        """That of the estimates in the order of `LatentClasses.values`, from rows that are not merged."""
+        """The uncertainty of the estimates in the order of `LatentClasses.values`, from rows that are not merged."""
         known = information(model, rows)
         inverse = Inverse.of(known.information).matrix
         moved, chance = known.jacobian(), known.cells.probability[:, None]
@@ -43,7 +43,7 @@ class Uncertainty:
         return cls(logs @ inverse @ logs.T, known.scores @ (inverse @ logs.T))
 
     def carried(self, jacobian: np.ndarray, own: np.ndarray) -> Uncertainty:
-        """That of quantities with this derivative, (Q, C), on which rows have an influence of their own, (rows, Q)."""
+        """The uncertainty of quantities with this derivative, (Q, C), and with an influence of each row, (rows, Q)."""
         return Uncertainty(jacobian @ self.covariance @ jacobian.T, self.influence @ jacobian.T + own)
 
 

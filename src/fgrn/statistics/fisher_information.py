@@ -60,7 +60,7 @@ class Estimates:
 
     @classmethod
     def of(cls, model: LatentClasses, counts: np.ndarray, prior_counts: np.ndarray) -> Estimates:
-        """Those of a model, in which so many rows are expected: (K, M) for the levels, (K,) for the classes."""
+        """The estimates of a model in which so many rows are expected: (K, M) for the levels, (K,) for the classes."""
         classes = model.n_classes
         cells, leader = model.cells.ravel(), None if model.leader is None else model.leader.ravel()
         if leader is not None:  # equal to the last digit, so that the same level is the reference
@@ -375,7 +375,7 @@ class Inverse:
 
     @classmethod
     def of(cls, information: np.ndarray) -> Inverse:
-        """That of a symmetric matrix, after scaling it to a unit diagonal.
+        """The inverse of a symmetric matrix, after scaling it to a unit diagonal.
 
         The smallest eigenvalue is at least 1 / (the largest sum of a column of the inverse): where that is not too
         small, the factorisation of Cholesky, many times faster than eigenvalues, tells all.

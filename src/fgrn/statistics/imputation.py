@@ -64,7 +64,7 @@ class MissingValues:
 
     @classmethod
     def of(cls, item: int, column: Column, codes: np.ndarray, values: list[Any]) -> MissingValues:
-        """Those of a column, given its codes and its values."""
+        """The missing values of a column, given its codes and its values."""
         gone = tuple(row for row in np.flatnonzero(codes == UNKNOWN).tolist() if column.is_missing(values[row]))
         donors = {
             code: [values[row] for row in np.flatnonzero(codes == code).tolist()] or [float(column.centers[code])]

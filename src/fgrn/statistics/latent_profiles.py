@@ -168,7 +168,7 @@ class MomentErrors:
     def of(
         cls, items: ContinuousItems, found: Information, inverse: Inverse, covariance: np.ndarray, level: float
     ) -> MomentErrors:
-        """Those that follow from the covariance matrix of the parameters, (F, F)."""
+        """The standard errors that follow from the covariance matrix of the parameters, (F, F)."""
         from scipy.special import ndtri
 
         jacobian, wide = found.moment_jacobian(), float(ndtri((1 + level) / 2))

@@ -108,7 +108,7 @@ class JointEstimate:
 
     @classmethod
     def of(cls, model: LatentClasses, logits: ClassLogits, rows: Patterns) -> JointEstimate:
-        """That of some rows."""
+        """The joint estimate from some rows."""
         value = float(rows.weights @ model.posterior(rows, logits.shares)[1])
         return cls(model, logits, value + _log_prior(model))
 

@@ -75,7 +75,7 @@ class Assignment:
 
     @classmethod
     def of(cls, model: LatentClasses, rows: Patterns) -> Assignment:
-        """That of some rows."""
+        """The assignment of some rows to classes."""
         classes = model.n_classes
         sums, modal = np.zeros((classes, classes)), np.zeros(classes)
         fit = Fit(0.0, 0.0, 0.0, np.zeros(classes))

@@ -66,7 +66,7 @@ class MixedShares:
 
     @classmethod
     def of(cls, members: np.ndarray, weights: np.ndarray, values: OutcomeValues, table: np.ndarray) -> MixedShares:
-        """Those of the rows that have the outcome."""
+        """The shares of the rows that have the outcome."""
         known = values.known
         merged, place = np.unique(members[known], axis=0, return_inverse=True)
         counts = np.zeros((len(merged), len(values.levels)))
@@ -137,7 +137,7 @@ class CorrectedShares:
         return float(self.back[:, k] @ self.counts[:, level] / self._total[k])
 
     def variance(self, k: int, level: int, share: float) -> float:
-        """That of a weighted mean, if rows assigned to a class have the level with the probability that follows."""
+        """The variance of a weighted mean, if rows assigned to a class have the level with that probability."""
         rows = self.counts.sum(axis=1)
         moved = share - self.free(k, level)
         member = self._total[k] * np.linalg.pinv(self.back)[k]  # rows of class k among those assigned to each

@@ -183,7 +183,7 @@ class Design:
         return cls(cluster.reshape(-1), second)
 
     def of_rows(self, kept: np.ndarray) -> Design:
-        """That of some of the rows; a stratum may be left with one cluster, which then adds nothing."""
+        """The design of some of the rows; a stratum may be left with one cluster, which then adds nothing."""
         return Design(np.unique(self.clusters[kept], return_inverse=True)[1].reshape(-1), self.strata[kept])
 
     def variance(self, scores: np.ndarray) -> np.ndarray:

@@ -39,7 +39,7 @@ class AssignedRows:
 
     @classmethod
     def of(cls, model: LatentClasses, rows: Patterns) -> AssignedRows:
-        """Those of rows that are not merged, from which the model was estimated."""
+        """The assignments of rows that are not merged, from which the model was estimated."""
         posterior = model.posterior(rows)[0]
         plain = cls.of_memberships(posterior, rows.weights, model.prior)
         classes, assigned, errors = model.n_classes, plain.assigned, plain.errors
@@ -60,7 +60,7 @@ class AssignedRows:
     def of_memberships(
         cls, posterior: np.ndarray, weights: np.ndarray, sizes: np.ndarray | None = None
     ) -> AssignedRows:
-        """Those of rows with these class memberships, (rows, K), which are taken as certain."""
+        """The assignments of rows with these class memberships, (rows, K), which are taken as certain."""
         assigned = posterior.argmax(axis=1)
         chosen = np.eye(posterior.shape[1])[assigned]
         joint = posterior.T @ (chosen * weights[:, None])

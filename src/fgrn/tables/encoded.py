@@ -27,7 +27,7 @@ from ..core.exceptions import EvidenceError, ImpossibleEvidence, LearningError, 
 from ..core.labels import Labels
 from .frames import UNKNOWN, as_column
 
-Place = Literal["memory", "disk", "workers"]
+RowsPlace = Literal["memory", "disk", "workers"]
 
 SOFT = -2
 """The code of a value that is a distribution."""
@@ -96,7 +96,7 @@ class EncodedTable(ABC):
 
     @property
     @abstractmethod
-    def place(self) -> Place:
+    def place(self) -> RowsPlace:
         """Where the rows are."""
 
     @property
@@ -204,7 +204,7 @@ class Evidence(EncodedTable):
         )  # fmt: skip
 
     @property
-    def place(self) -> Place:
+    def place(self) -> RowsPlace:
         """See `EncodedTable`."""
         return "memory" if self.disk is None else "disk"
 

@@ -113,9 +113,9 @@ def columns(data: Data, *, by_value: bool = False) -> dict[str, Any]:
         found = {name: as_column(column, name, by_value) for name, column in data.items()}
     elif isinstance(data, np.ndarray) and data.dtype.names:
         found = {name: np.asanyarray(data[name]) for name in data.dtype.names}
-    elif kind_of(data) == "pandas" and len(data) <= FEW_ROWS_OF_PANDAS:
+    elif kind_of(data) == "pandas":
         check_unique_columns(data)
-        found = {checked_name(name): _few_values(series, by_value) for name, series in data.items()}
+        found = {checked_name(name): _pandas_values(series, by_value) for name, series in data.items()}
     else:
         frame = narwhals_frame(data)
         found = {checked_name(name): _series_values(frame[name], by_value) for name in frame.columns}
@@ -401,13 +401,14 @@ def narwhals_frame(data: Any) -> Any:
     return frame
 
 
-def _few_values(series: Any, by_value: bool) -> Any:
-    """Return the values of a short pandas series, as `_series_values` does."""
+def _pandas_values(series: Any, by_value: bool) -> Any:
+    """Return the values of a pandas series as `_series_values` does, faster for numbers, words and objects."""
     kind = series.dtype
-    if kind == np.dtype(object) or kind == "string":
-        return series.tolist()
     if isinstance(kind, np.dtype) and kind.kind in "iuf":
         return series.to_numpy()
+    if kind == np.dtype(object) or kind.name in ("str", "string"):
+        encoded = _pandas_by_value(series) if by_value and len(series) > FEW_ROWS_OF_PANDAS else None
+        return series.tolist() if encoded is None else encoded
     import narwhals.stable.v1 as nw
 
     return _series_values(nw.from_native(series, series_only=True), by_value)
@@ -431,21 +432,39 @@ def _by_value(series: Any) -> DictionaryColumn | None:
     if series.implementation.is_pandas():
         if is_categorical:
             return DictionaryColumn(native.cat.codes.to_numpy(), native.cat.categories.tolist(), True, ordered)
-        try:
-            codes, values = native.factorize()
-        except (TypeError, ValueError):  # lists, arrays
-            return None
-        found = values.tolist()
-        mixed = native.dtype == object and any(value in (0, 1) for value in found if isinstance(value, (int, float)))
-        return None if mixed else DictionaryColumn(codes, found)  # the library may have merged True and 1
+        return _pandas_by_value(native)
+    import pyarrow as pa
+
+    return _arrow_by_value(native if isinstance(native, pa.ChunkedArray) else series.to_arrow(), ordered)
+
+
+def _pandas_by_value(series: Any) -> DictionaryColumn | None:
+    """Return a pandas series that is not categorical as a `DictionaryColumn`; None if that is not possible."""
+    if getattr(series.dtype, "storage", None) == "pyarrow":
+        import pyarrow as pa
+
+        return _arrow_by_value(pa.array(series))
+    try:
+        codes, values = series.factorize()
+    except (TypeError, ValueError):  # lists, arrays
+        return None
+    found = values.tolist()
+    mixed = series.dtype == object and any(value in (0, 1) for value in found if isinstance(value, (int, float)))
+    return None if mixed else DictionaryColumn(codes, found)  # the library may have merged True and 1
+
+
+def _arrow_by_value(array: Any, ordered: bool = False) -> DictionaryColumn | None:
+    """Return an array of Arrow, in one chunk or several, as a `DictionaryColumn`; None if that is not possible."""
     import pyarrow as pa
 
     try:
-        array = native if isinstance(native, pa.ChunkedArray) else pa.chunked_array([series.to_arrow()])
+        array = array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
         if not pa.types.is_dictionary(array.type):
             array = array.dictionary_encode()
-        array = array.unify_dictionaries().combine_chunks()
+        array = array.chunk(0) if array.num_chunks == 1 else array.unify_dictionaries().combine_chunks()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
         return None
-    codes = array.indices.cast(pa.int64()).fill_null(UNKNOWN).to_numpy()
+    indices = array.indices
+    plain = indices.type == pa.int32() and not indices.null_count
+    codes = (indices if plain else indices.cast(pa.int64()).fill_null(UNKNOWN)).to_numpy()
     return DictionaryColumn(codes, array.dictionary.to_pylist(), ordered, ordered)

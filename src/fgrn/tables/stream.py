@@ -105,7 +105,7 @@ class Stream:
         self._source, self.rows, self.cache, self.on_bad = source, rows, cache, on_bad
         self._columns = None if columns is None else settings.variable_names("columns", columns)
         self._drop = frozenset(settings.variable_names("drop", drop))
-        settings.choice("format", format, (None, *table_file.KINDS), TableFileError)
+        settings.choice("format", format, (None, *table_file.TABLE_KINDS), TableFileError)
         self.format = format
         self._text = TextOptions(missing, header, delimiter, encoding, decimal)
         self._spool: Spool | None = None

@@ -32,7 +32,7 @@ FORMATS = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
-KINDS = ("csv", "tsv", "parquet")
+TABLE_KINDS = ("csv", "tsv", "parquet")
 
 
 INDEX = re.compile(r"__index_level_\d+__|__null_dask_index__")
@@ -46,7 +46,7 @@ def format_by_name(path: str) -> str | None:
 
 def format_of(path: str, given: str | None = None) -> str:
     """Return the format of a file as given, or by the extension of its name; an error if that is unknown."""
-    settings.choice("format", given, (None, *KINDS), TableFileError)
+    settings.choice("format", given, (None, *TABLE_KINDS), TableFileError)
     found = given or format_by_name(path)
     if found is None:
         if Path(path).is_dir():
@@ -54,7 +54,7 @@ def format_of(path: str, given: str | None = None) -> str:
         raise TableFileError(
             f"the format of a table is told by the end of its name ({', '.join(FORMATS)}, each also .gz).",
             file=repr(path),
-            remedies=("rename it", Remedy(f"state the format ({', '.join(KINDS)})", format=...)),
+            remedies=("rename it", Remedy(f"state the format ({', '.join(TABLE_KINDS)})", format=...)),
         )
     return found
 

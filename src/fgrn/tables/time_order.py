@@ -51,7 +51,7 @@ class TimeOrder:
 
     @classmethod
     def of(cls, count: int, sequence: Any = None, time: Any = None, step: Any = "auto") -> TimeOrder:
-        """That of a table with so many rows.
+        """The order of the rows of a table in time.
 
         Args:
             count: how many rows.
@@ -101,7 +101,7 @@ class TimeOrder:
         return inner.with_arrays(begins=self.begins, numbers=numbers, inserted=~known)
 
     def restored(self, values: np.ndarray) -> np.ndarray:
-        """What was found for each step, in the order of the table; missing steps are left out."""
+        """Return values of all steps in the order of the table, without the steps that were inserted."""
         if self.as_given:
             return values
         known = self.rows >= 0

@@ -1,4 +1,4 @@
-"""What is made once for all blocks of rows of one size: buffers on the device and, on a GPU, a CUDA graph."""
+"""Buffers on the device for blocks of rows of one size, made once, and on a GPU a CUDA graph of their steps."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from .device_counts import Sums
 from .layout import DeviceLayout
 from .library import Precision, products, torch
-from .sweeps import DeviceRows, DeviceTables, Sums, Sweep
+from .sweeps import DeviceRows, DeviceTables, Sweep
 
 if TYPE_CHECKING:
     from .device_vectors import DeviceVector, VectorLayout
@@ -26,7 +27,7 @@ def kernels_for(precision: Precision, device: torch.device) -> ModuleType | None
 
 
 class BlockRun:
-    """Sweeps and counts of blocks of rows, one after the other, in the same place.
+    """Sweeps and counts of blocks of rows, one after the other, in the same buffers.
 
     `room` is where the rows of a block are put; `complete`: none of their values is missing.
     """

@@ -79,9 +79,9 @@ class CliqueTree:
     sizes: np.ndarray
     depth: np.ndarray
     links: dict[int, CliqueLink]
-    leaves: list[CliqueLeaf]
+    leaves: tuple[CliqueLeaf, ...]
     home: dict[int, CliquePart]
-    roots: list[int]
+    roots: tuple[int, ...]
 
 
 def clique_tree(plan: Plan, soft: frozenset[int]) -> CliqueTree:
@@ -155,4 +155,4 @@ def _rooted(
                         CliqueLink(other, one, table, True) if downward else CliqueLink(one, other, table, False)
                     )
                     reached.append(there)
-    return CliqueTree(sizes, depth, links, leaves, home, roots)
+    return CliqueTree(sizes, depth, links, tuple(leaves), home, tuple(roots))

@@ -301,7 +301,7 @@ class TorchLoaded:
         return marginal, likelihood, doubtful
 
     def _begun(self, weighted: bool) -> tuple[BlockRun, DeviceVector]:
-        """What runs the blocks, with the parameters in place."""
+        """Return the run over blocks of rows, after the parameters were copied to the device."""
         mine = self.prepared
         vector = mine.engine.vectors(mine.plan).vector(self.values)
         run = mine.engine.block_run(mine.plan, mine.layout, mine.blocks(weighted), mine.complete)

@@ -239,7 +239,7 @@ class DeviceLayout:
         return stack, stack.leaves.index(leaf)
 
     def spread(self, part: CliquePart) -> Spread:
-        """How a part lies in its clique, on the device; one for all parts that are alike."""
+        """Return the map between a variable and its clique, on the device; equal ones are shared."""
         key = (part.clique, part.edge)
         if key not in self._spreads:
             self._spreads[key] = Spread.of(part, self.device)

@@ -1,4 +1,4 @@
-"""Both sweeps over a block of rows, and its expected counts: products in the log domain, one level after the other.
+"""Both sweeps over a block of rows on the device: products in the log domain, one level after the other.
 
 Upwards, each clique multiplies what its leaves, its potentials and its children say of its states, as a sum of
 logarithms; the largest is taken out, so that nothing underflows however many children there are:
@@ -10,10 +10,10 @@ Downwards, the posterior of the parent without that message goes the other way:
 
     q = posterior of the parent / message,   posterior = u * (q times the table)
 
-and the counts of a table are its cells times the product of q and u, summed over rows. Where a message is zero, all
-that it is multiplied with is zero too, and q may be zero there. A row in which u and the rest have next to nothing in
-common, or a message has become too small, is marked as doubtful: states may have been lost to underflow, and the
-reference engine has the last word on it.
+and the counts of a table are its cells times the product of q and u, summed over rows (see `device_counts`). Where a
+message is zero, all that it is multiplied with is zero too, and q may be zero there. A row in which u and the rest have
+next to nothing in common, or a message has become too small, is marked as doubtful: states may have been lost to
+underflow, and the reference engine computes it again.
 
 All tensors are made once for a number of rows and used again, so that a GPU can replay all of it as one graph. Where
 `kernels` are given (see `kernels`), they do what is elementwise over whole spaces of cliques; everything else, and
@@ -90,11 +90,12 @@ class DeviceTables:
 
     def prior(self, vector: DeviceVector, source: int) -> torch.Tensor:
         """What a Source sends: a prior, or a table of one row."""
-        item = _item_at(self.vectors, int(self.layout.plan.source_at[source]))
+        item = item_at(self.vectors, int(self.layout.plan.source_at[source]))
         return self.vectors.taken(vector.blocks, [item], turned=False).reshape(-1)
 
 
-def _item_at(vectors: VectorLayout, start: int) -> int:
+def item_at(vectors: VectorLayout, start: int) -> int:
+    """Return the number of the table or prior that begins at this cell of the plan's layout."""
     return int(np.flatnonzero(vectors.starts == start)[-1])
 
 
@@ -327,134 +328,3 @@ def _any(doubts: dict[int, torch.Tensor], like: torch.Tensor) -> torch.Tensor:
     for doubt in doubts.values():
         out = out | (doubt.amax(0) > 0)
     return out
-
-
-ADDED_AT_ONCE = 16
-"""Blocks of rows whose counts of links are added in the type of their products before they are added in float64.
-
-With products of the precision "tf32", whose own rounding is a thousand times larger.
-"""
-
-
-class Sums:
-    """Expected counts of a sweep, added over blocks of rows, in float64, as the layout has them.
-
-    partial   counts of links since these were added to the others last, where a product can add to them; or none
-    """
-
-    def __init__(self, sweep: Sweep) -> None:
-        self.sweep, layout = sweep, sweep.layout
-        self.layout, self.tables = layout, sweep.tables
-        self.partial: dict[LinkStack, torch.Tensor] = {}
-        self.links: dict[LinkStack, torch.Tensor] = {}
-        if sweep.precision.name == "tf32":
-            self.partial = {stack: torch.zeros_like(links) for stack, links in self.tables.links.items()}
-        else:
-            self.links = {stack: self._room(links.shape) for stack, links in self.tables.links.items()}
-        self._added = 0
-        self.leaves = {
-            stack: self._room((len(stack.leaves), stack.values + 1, stack.states)) for stack in layout.leaf_stacks
-        }
-        self.sources = {source: self._room(prior.shape) for source, prior in self.tables.sources.items()}
-        self.log_likelihood = self._room(())
-
-    def _room(self, shape: tuple[int, ...]) -> torch.Tensor:
-        return torch.zeros(shape, dtype=torch.float64, device=self.layout.device)
-
-    @property
-    def tensors(self) -> tuple[torch.Tensor, ...]:
-        """Return the tensors of all sums."""
-        sums = (self.partial, self.links, self.leaves, self.sources)
-        return (*(counts for some in sums for counts in some.values()), self.log_likelihood)
-
-    def clear(self) -> None:
-        """Set all sums to zero."""
-        self._added = 0
-        if self.partial:
-            self.links.clear()
-        for counts in self.tensors:
-            counts.zero_()
-
-    def has_added(self) -> None:
-        """To be called when a block was added: now and then, partial sums are added to those in float64."""
-        self._added += 1
-        if self.partial and self._added % ADDED_AT_ONCE == 0:
-            self._add_partial()
-
-    def _add_partial(self) -> None:
-        for stack, counts in self.partial.items():
-            self.links[stack] = self.links[stack] + counts if stack in self.links else counts.to(torch.float64)
-            counts.zero_()
-
-    def _of_links(self) -> dict[LinkStack, torch.Tensor]:
-        """The counts of links of all blocks."""
-        if self.partial and not self.links:
-            return self.partial
-        return {stack: counts + self.partial[stack] if self.partial else counts for stack, counts in self.links.items()}
-
-    def add(self) -> None:
-        """Add the counts of the block that was swept last."""
-        sweep = self.sweep
-        for stack, totals in (self.partial or self.links).items():
-            rest = sweep.message[stack.parent_states][stack.messages]
-            sent = sweep.up[stack.size][stack.cliques] if stack.spread.is_whole else sweep.sent[stack]
-            into, back = (rest, sent) if stack.downward else (sent, rest)
-            if self.partial:
-                totals.baddbmm_(into.transpose(1, 2), back)
-            else:
-                totals += _product(into.transpose(1, 2), back)
-        for leaves, totals in self.leaves.items():
-            if sweep.kernels is None or not sweep.kernels.add_by_value(sweep, leaves, totals):
-                self._add_by_value(leaves, totals)
-        for source, edge in enumerate(self.layout.plan.source_edge.tolist()):
-            part = self.layout.tree.home[edge]
-            group, place = self.layout.where(part)
-            posterior = sweep.posterior[group.size][group.cliques.start + place]
-            totals = self.sources[source]
-            totals += self.layout.spread(part).summed(posterior.sum(0, dtype=sweep.precision.summed))
-        self.log_likelihood += (sweep.weights.to(torch.float64) * sweep.log_likelihood).sum()
-
-    def _add_by_value(self, stack: LeafStack, totals: torch.Tensor) -> None:
-        """Add the posteriors of leaves by the value of each row, (leaves, values + 1, states); missing values last."""
-        sweep = self.sweep
-        posterior = sweep.posterior[stack.size][stack.cliques].to(sweep.precision.summed)
-        posterior = stack.spread.summed(posterior)
-        if not stack.is_known:
-            totals[:, -1] += posterior.sum(1)
-            return
-        values = sweep._values(stack)
-        if posterior.device.type == "cpu":
-            out = torch.zeros(totals.shape, dtype=posterior.dtype)
-            places = (values + (stack.values + 1) * torch.arange(len(values))[:, None]).ravel()
-            out.view(-1, stack.states).index_add_(0, places, posterior.reshape(-1, stack.states))
-            totals += out
-            return
-        for number in range(len(values)):  # a product with one-hot codes: adding in any order would change bits
-            one_hot = torch.nn.functional.one_hot(values[number], stack.values + 1).to(posterior.dtype)
-            totals[number] += one_hot.T @ posterior[number]
-
-    def in_vector(self, vector: DeviceVector, expect: bool) -> DeviceVector:
-        """All counts, given the parameters they were counted with."""
-        vectors = self.tables.vectors
-        out: list[torch.Tensor | None] = [None] * len(vectors.blocks)
-        for stack, counts in self._of_links().items():
-            tables = vectors.taken(vector.blocks, stack.tables, turned=False)
-            found = torch.empty_like(counts, dtype=vectors.kind)
-            vectors.add(out, stack.tables, torch.mul(counts, tables, out=found), turned=False)
-        for leaves, counts in self.leaves.items():
-            tables = vectors.taken(vector.blocks, leaves.tables, turned=True)
-            found = counts[:, :-1] + counts[:, -1:] * tables if expect else counts[:, :-1]
-            vectors.add(out, leaves.tables, found.to(vectors.kind), turned=True)
-        for source, counts in self.sources.items():
-            item = _item_at(vectors, int(self.layout.plan.source_at[source]))
-            vectors.add(out, [item], counts.view(1, *vectors.shapes[item]).to(vectors.kind), turned=False)
-        return DeviceVector(vectors, [vectors.zeros(n) if one is None else one for n, one in enumerate(out)])
-
-
-def _product(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """A batched product of stored messages, summed over rows in the wider type."""
-    if one.dtype != torch.bfloat16:
-        return torch.bmm(one, other)
-    if one.device.type == "cuda":
-        return torch.bmm(one, other, out_dtype=torch.float32)
-    return torch.bmm(one.float(), other.float())

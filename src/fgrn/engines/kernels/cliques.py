@@ -35,14 +35,15 @@ from .vectors import copied, dot, increased, set_all, times
 
 
 @inner
-def wide_boundary(tape, at, first, rows, lanes, codes, soft, work, known, least):
+def wide_boundary(tape, at, first, rows, evidence, side):
     """Write the evidence on a variable in every lane; nothing is written if it is missing in all lanes."""
     compact()
     place, count, flag, column, soft_at = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], tape[at + 4]
+    lanes, work, least, codes, soft = side.lanes, side.messages, side.least, evidence.codes, evidence.soft
     some = False
     for r in range(rows):
         some |= is_known(codes, first + r, column)
-    known[flag] = some
+    side.known[flag] = some
     if not some:
         return
     set_all(work, place * lanes, 1.0, count * lanes)
@@ -66,15 +67,16 @@ def wide_boundary(tape, at, first, rows, lanes, codes, soft, work, known, least)
 
 
 @inlined
-def wide_product(tape, leg_at, legs, without, size, run, lanes, values, maps, work, known, x):
+def wide_product(tape, leg_at, legs, without, size, run, tables, side):
     """Multiply the messages of all legs of a Diverter but one, over its product space, in every lane."""
     compact()
+    lanes, work, x, values, maps = side.lanes, side.messages, side.product, tables.values, tables.maps
     runs = size // run
     fresh = True
     for leg in range(legs):
         record = leg_at + leg * LEG_LENGTH
         kind, place, index = tape[record], tape[record + 1], tape[record + 3]
-        if leg == without or (kind != LEG_PRIOR and not known[tape[record + 2]]):
+        if leg == without or (kind != LEG_PRIOR and not side.known[tape[record + 2]]):
             continue
         if fresh and kind != LEG_PRIOR:
             set_all(x, ZERO, 1.0, size * lanes)
@@ -141,10 +143,10 @@ def wide_account(first, rows, norms, scale, rest):
 
 
 @inner
-def wide_divert(
-    tape, at, first, rows, lanes, values, maps, work, known, least, scale, rest, doubtful, x, norms, bounds
-):
+def wide_divert(tape, at, first, rows, tables, side, books):
     """Compute the message of a Diverter towards the root, in every lane."""
+    lanes, work, known, least = side.lanes, side.messages, side.known, side.least
+    norms, bounds, doubtful = side.norms, side.bounds, books.doubtful
     size, run, legs = tape[at], tape[at + 1], np.int64(tape[at + 2])
     leg_at = at + 4
     target = leg_at + legs * LEG_LENGTH
@@ -156,18 +158,18 @@ def wide_divert(
         if leg == without:
             continue
         if tape[record] == LEG_PRIOR:
-            smallest = values[tape[record + 1] - np.uint64(1)] if tape[record + 2] == PRODUCT else 0.0
+            smallest = tables.values[tape[record + 1] - np.uint64(1)] if tape[record + 2] == PRODUCT else 0.0
             for r in range(lanes):
                 bounds[r] *= smallest
         elif known[tape[record + 2]]:
             times(bounds, ZERO, least, tape[record + 2] * lanes, lanes)
-    wide_product(tape, leg_at, legs, without, size, run, lanes, values, maps, work, known, x)
-    wide_sums(x, size, run, lanes, maps, index, work, place, count)
+    wide_product(tape, leg_at, legs, without, size, run, tables, side)
+    wide_sums(side.product, size, run, lanes, tables.maps, index, work, place, count)
     wide_norms(work, place, count, lanes, norms)
     for r in range(rows):
         if norms[r] < FAINT or bounds[r] < SMALLEST_PRODUCT:
             doubtful[first + r] = True
-    wide_account(first, rows, norms, scale, rest)
+    wide_account(first, rows, norms, books.scale, books.rest)
     wide_scaled(work, place, count, lanes, norms)
     known[flag] = True
     set_all(least, flag * lanes, 1.0, lanes)
@@ -182,22 +184,21 @@ def wide_divert(
 
 
 @inner
-def wide_posterior(
-    tape, at, first, rows, lanes, values, maps, work, known, scale, rest, doubtful, x, norms, out_width, marginal
-):
+def wide_posterior(tape, at, first, rows, tables, side, books, out_width, marginal):
     """Compute the posterior of a Diverter and the messages that follow from it; see `products.posterior_of`."""
     compact()
+    lanes, work, x, norms, maps = side.lanes, side.messages, side.product, side.norms, tables.maps
     store, size, run, role, legs = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], np.int64(tape[at + 4])
     onwards, beliefs, leg_at = np.int64(tape[at + 5]), np.int64(tape[at + 6]), at + 7
     onward_at = leg_at + legs * LEG_LENGTH
     belief_at = onward_at + onwards * ONWARD_LENGTH
-    wide_product(tape, leg_at, legs, np.int64(-1), size, run, lanes, values, maps, work, known, x)
+    wide_product(tape, leg_at, legs, np.int64(-1), size, run, tables, side)
     wide_norms(x, ZERO, size, lanes, norms)
     for r in range(rows):
         if norms[r] < (FAINT if role == ROOT else LOST):
-            doubtful[first + r] = True
+            books.doubtful[first + r] = True
     if role == ROOT:
-        wide_account(first, rows, norms, scale, rest)
+        wide_account(first, rows, norms, books.scale, books.rest)
     wide_scaled(x, ZERO, size, lanes, norms)
     if store != NONE:
         copied(x, ZERO, work, store * lanes, size * lanes)
@@ -210,7 +211,7 @@ def wide_posterior(
             work[place * lanes + i] = work[place * lanes + i] / own if own > 0.0 else 0.0
         wide_norms(work, place, count, lanes, norms)
         wide_scaled(work, place, count, lanes, norms)
-        known[tape[target + 4]] = True
+        side.known[tape[target + 4]] = True
     spare = size * lanes
     for number in range(beliefs):
         target = belief_at + number * BELIEF_LENGTH
@@ -227,21 +228,20 @@ def wide_posterior(
 
 
 @inner
-def wide_scatter(tape, at, lanes, work, sure, posteriors):
+def wide_scatter(tape, at, side, posteriors):
     """Add the posteriors of a Diverter in all lanes to its expected counts."""
     compact()
     place, size, total = tape[at], tape[at + 1], tape[at + 2]
+    lanes = side.lanes
     for c in range(size):
-        posteriors[total + c] += dot(work, (place + c) * lanes, sure, ZERO, lanes)
+        posteriors[total + c] += dot(side.messages, (place + c) * lanes, side.sure, ZERO, lanes)
 
 
 @kernel
-def cliques(tapes, total, tables, evidence, lanes, books, out_width, marginal, totals):
-    """Run the tapes of a junction tree on all rows, `lanes.lanes` side by side; a doubtful row adds nothing."""
+def cliques(tapes, total, tables, evidence, side, books, out_width, marginal, totals):
+    """Run the tapes of a junction tree on all rows, `side.lanes` of them side by side; a doubtful row adds nothing."""
     compact()
-    values, maps, codes, soft = tables.values, tables.maps, evidence.codes, evidence.soft
-    count, messages, known, x, norms = lanes.lanes, lanes.messages, lanes.known, lanes.product, lanes.norms
-    scale, rest, doubtful = books.scale, books.rest, books.doubtful
+    count, doubtful = side.lanes, books.doubtful
     for first in range(0, total, np.int64(count)):
         rows = np.int64(count) if first + np.int64(count) < total else total - first
         at = np.int64(0)
@@ -249,27 +249,21 @@ def cliques(tapes, total, tables, evidence, lanes, books, out_width, marginal, t
             operation, length = tapes.sweep[at], np.int64(tapes.sweep[at + 1])
             at += 2
             if operation == BOUNDARY:
-                wide_boundary(tapes.sweep, at, first, rows, count, codes, soft, messages, known, lanes.least)
+                wide_boundary(tapes.sweep, at, first, rows, evidence, side)
             elif operation == DIVERT:
-                wide_divert(
-                    tapes.sweep, at, first, rows, count, values, maps, messages, known, lanes.least, scale, rest,
-                    doubtful, x, norms, lanes.bounds,
-                )  # fmt: skip
+                wide_divert(tapes.sweep, at, first, rows, tables, side, books)
             at += length
         for stage in range(2 if len(totals.weights) else 1):
             if stage == 1:
-                set_all(lanes.sure, ZERO, 0.0, count)
+                set_all(side.sure, ZERO, 0.0, count)
                 for r in range(rows):
-                    lanes.sure[r] = 0.0 if doubtful[first + r] else totals.weights[first + r]
+                    side.sure[r] = 0.0 if doubtful[first + r] else totals.weights[first + r]
             at = np.int64(0)
             while at < len(tapes.counting):
                 operation, length = tapes.counting[at], np.int64(tapes.counting[at + 1])
                 at += 2
                 if stage == 0 and operation == POSTERIOR:
-                    wide_posterior(
-                        tapes.counting, at, first, rows, count, values, maps, messages, known, scale, rest, doubtful, x,
-                        norms, out_width, marginal,
-                    )  # fmt: skip
+                    wide_posterior(tapes.counting, at, first, rows, tables, side, books, out_width, marginal)
                 elif stage == 1 and operation == SCATTER:
-                    wide_scatter(tapes.counting, at, count, messages, lanes.sure, totals.posteriors)
+                    wide_scatter(tapes.counting, at, side, totals.posteriors)
                 at += length

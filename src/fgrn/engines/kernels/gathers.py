@@ -48,33 +48,32 @@ def lost_a_state(joint, start, stride, size, entries, begin, end, p, deep):
 
 
 @inner
-def leaves(
-    tape, at, first, rows, width, deep, joint, shifts, entries, bounds, out, known_out, scale, margin, doubtful,
-    mantissa, exponent, p,
-):  # fmt: skip
+def leaves(tape, at, first, rows, tables, evidence, work, books):
     """Multiply the joint-table rows of all packs of a Diverter: one gather and one product each."""
     size, known, number = tape[at + 1], tape[at + 2], tape[at + 3]
     start, stride, shift_at = tape[at + 4], tape[at + 5], tape[at + 6]
+    deep, joint, entries, bounds = tables.deep, tables.joint, evidence.entries, evidence.bounds
+    out, p, scale = work.write, work.scratch, books.scale
     for r in range(rows):
-        row, place = first + r, np.uint64(r) * width + tape[at]
+        row, place = first + r, np.uint64(r) * work.width + tape[at]
         begin, end = bounds[number, row], bounds[number, row + 1]
-        known_out[r, known] = end > begin
+        work.known_out[r, known] = end > begin
         if end == begin:
             continue
         set_all(p, ZERO, 1.0, stride)
         total = gathered(p, ZERO, joint, start, stride, entries, begin, end, p, ZERO)
-        scale[row] += shift_of(shifts, shift_at, entries, begin, end) * LOG_TWO
+        scale[row] += shift_of(tables.shifts, shift_at, entries, begin, end) * LOG_TWO
         copied(p, ZERO, out, place, size)
         if total > FAINT:
             if least(p, ZERO, size) < SMALLEST_PRODUCT:
                 lost = lost_a_state(joint, start, stride, size, entries, begin, end, p, deep)
-                note(row, 1.0, lost, margin, doubtful)
+                note(row, 1.0, lost, books.margin, books.doubtful)
             continue
         set_all(out, place, 1.0, size)
         taken, lost = gathered_carefully(
-            joint, start, stride, size, entries, begin, end, mantissa, exponent, out, place
+            joint, start, stride, size, entries, begin, end, work.mantissa, work.exponent, out, place
         )
-        note(row, 0.0 if deep or taken == -np.inf else 1.0, lost, margin, doubtful)
+        note(row, 0.0 if deep or taken == -np.inf else 1.0, lost, books.margin, books.doubtful)
         scale[row] += taken
 
 
@@ -119,23 +118,24 @@ def star_products(first, rows, known, tables, work):
 
 
 @inner
-def scatter(tape, at, first, rows, width, entries, bounds, work, weights, joint_counts, posteriors, p):
+def scatter(tape, at, first, rows, evidence, work, totals):
     """Add the posterior of a Diverter to its expected counts, and to the row of each pack's code.
 
     A pack of which nothing is known has no entry: what it would add is the total less what the others added.
     """
     size, total, number = tape[at + 1], tape[at + 2], tape[at + 3]
     start, stride = tape[at + 4], tape[at + 5]
+    messages, p, bounds = work.write, work.scratch, evidence.bounds
     for r in range(rows):
-        weight = weights[r]
+        weight = work.sure[r]
         if weight == 0.0:
             continue
-        place = np.uint64(r) * width + tape[at]
-        increased(posteriors, total, weight, work, place, size)
+        place = np.uint64(r) * work.width + tape[at]
+        increased(totals.posteriors, total, weight, messages, place, size)
         if number == NONE:
             continue
-        copied(work, place, p, ZERO, size)
+        copied(messages, place, p, ZERO, size)
         for i in range(size, stride):
             p[i] = 0.0
         begin, end = bounds[number, first + r], bounds[number, first + r + 1]
-        scattered(p, ZERO, weight, joint_counts, start, stride, entries, begin, end)
+        scattered(p, ZERO, weight, totals.joint, start, stride, evidence.entries, begin, end)

@@ -128,21 +128,21 @@ def levelled(mantissa, exponent, own, size, out, at):
 
 
 @inner
-def times_leg_carefully(
-    mantissa, exponent, own, size, run, tape, leg, r, row, base, values, maps, codes, soft, read, known_in, scratch
-):
+def times_leg_carefully(own, size, run, tape, leg, r, row, base, tables, evidence, work):
     """Multiply a product with an exponent per state by the message of a leg; one without evidence is skipped."""
     compact()
+    maps, read, scratch, codes = tables.maps, work.read, work.scratch, evidence.codes
+    mantissa, exponent = work.mantissa, work.exponent
     kind, place, known, index = tape[leg], tape[leg + 1], tape[leg + 2], tape[leg + 3]
     if kind == LEG_PRIOR:
-        times_carefully(mantissa, exponent, own, values, place, maps, index, size, run)
+        times_carefully(mantissa, exponent, own, tables.values, place, maps, index, size, run)
     elif kind == LEG_BACKWARD:
-        if known_in[r, known]:
+        if work.known_in[r, known]:
             times_carefully(mantissa, exponent, own, read, base + place, maps, index, size, run)
     elif is_known(codes, row, tape[leg + 4]):
         # the last joint state has the last state of every leg
         count = size if index == NONE else place_of(size - ONE, maps, index, size, run) + ONE
-        into_reader(read, base + place, count, scratch, codes, soft, row, tape[leg + 4], tape[leg + 5])
+        into_reader(read, base + place, count, scratch, codes, evidence.soft, row, tape[leg + 4], tape[leg + 5])
         times_carefully(mantissa, exponent, own, scratch, ZERO, maps, index, size, run)
     else:
         times_carefully(mantissa, exponent, own, read, base + place, maps, index, size, run)
@@ -160,11 +160,12 @@ def leg_is_known(tape, leg, r, row, codes, known_in):
 
 
 @inlined
-def times_leg(x, own, size, run, tape, leg, r, row, base, values, maps, codes, soft, read, known_in, scratch):
+def times_leg(x, own, size, run, tape, leg, r, row, base, tables, evidence, work):
     """Multiply a plain product at offset `own` by the incoming message of a leg; one without evidence is skipped."""
+    maps, read, scratch, codes = tables.maps, work.read, work.scratch, evidence.codes
     kind, place, index = tape[leg], tape[leg + 1], tape[leg + 3]
     if kind == LEG_BACKWARD:
-        if not known_in[r, tape[leg + 2]]:
+        if not work.known_in[r, tape[leg + 2]]:
             return
         if index == NONE:
             times(x, own, read, base + place, size)
@@ -172,13 +173,13 @@ def times_leg(x, own, size, run, tape, leg, r, row, base, values, maps, codes, s
             times_spread(x, own, size, run, read, base + place, maps, index)
     elif kind == LEG_PRIOR:
         if index == NONE:
-            times(x, own, values, place, size)
+            times(x, own, tables.values, place, size)
         else:
-            times_spread(x, own, size, run, values, place, maps, index)
+            times_spread(x, own, size, run, tables.values, place, maps, index)
     else:
         # the last joint state has the last state of every leg
         count = size if index == NONE else place_of(size - ONE, maps, index, size, run) + ONE
-        into_reader(read, base + place, count, scratch, codes, soft, row, tape[leg + 4], tape[leg + 5])
+        into_reader(read, base + place, count, scratch, codes, evidence.soft, row, tape[leg + 4], tape[leg + 5])
         if index == NONE:
             times(x, own, scratch, ZERO, size)
         else:
@@ -186,61 +187,57 @@ def times_leg(x, own, size, run, tape, leg, r, row, base, values, maps, codes, s
 
 
 @inlined
-def least_of_leg(size, run, tape, leg, r, base, values, maps, read, known_in):
+def least_of_leg(size, run, tape, leg, r, base, tables, work):
     """Return a lower bound of the positive numbers in the incoming message of a leg; 0 if none is known."""
     kind, place, index = tape[leg], tape[leg + 1], tape[leg + 3]
-    if kind == LEG_BACKWARD and not known_in[r, tape[leg + 2]]:
+    if kind == LEG_BACKWARD and not work.known_in[r, tape[leg + 2]]:
         return 1.0
     if kind == LEG_PRIOR:
         # that of the product of all factors lies before it
-        return values[place - ONE] if tape[leg + 2] == PRODUCT else 0.0
+        return tables.values[place - ONE] if tape[leg + 2] == PRODUCT else 0.0
     if index == NONE or tape[leg + 4] != NONE:
         return 0.0
-    return least_positive(read, base + place, place_of(size - ONE, maps, index, size, run) + ONE)
+    return least_positive(work.read, base + place, place_of(size - ONE, tables.maps, index, size, run) + ONE)
 
 
 @inner
-def leg_forbids(state, size, run, tape, leg, r, row, base, values, maps, codes, soft, read, known_in):
+def leg_forbids(state, size, run, tape, leg, r, row, base, tables, evidence, work):
     """Return whether the incoming message of a leg is zero in a joint state."""
     compact()
     kind, place, index = tape[leg], tape[leg + 1], tape[leg + 3]
-    own = state if index == NONE else place_of(state, maps, index, size, run)
+    own = state if index == NONE else place_of(state, tables.maps, index, size, run)
     if kind == LEG_BACKWARD:
-        return known_in[r, tape[leg + 2]] and read[base + place + own] == 0.0
+        return work.known_in[r, tape[leg + 2]] and work.read[base + place + own] == 0.0
     if kind == LEG_PRIOR:
-        return values[place + own] == 0.0
-    column = tape[leg + 4]
+        return tables.values[place + own] == 0.0
+    column, codes = tape[leg + 4], evidence.codes
     if is_known(codes, row, column):
         code = codes[row, column]
-        if (code >= 0 and np.uint64(code) != own) or (code < 0 and soft[row, tape[leg + 5] + own] == 0.0):
+        if (code >= 0 and np.uint64(code) != own) or (code < 0 and evidence.soft[row, tape[leg + 5] + own] == 0.0):
             return True
-    return read[base + place + own] == 0.0
+    return work.read[base + place + own] == 0.0
 
 
 @inlined
-def plain_products(
-    tape, leg_at, legs, targets, size, run, r, row, base, values, maps, codes, soft, read, known_in, x, scratch
-):
-    """Compute, for each target k of a Diverter, the product of all other legs, in the k-th piece of `x`.
+def plain_products(tape, leg_at, legs, targets, size, run, r, row, base, tables, evidence, work):
+    """Compute, for each target k of a Diverter, the product of all other legs, in the k-th piece of the mantissa.
 
     Products from the left and from the right are multiplied at each target; the running one is the piece after the
     last. Returns False if a product may have underflowed: then `careful_products` has to do it.
     """
+    x = work.mantissa
     target_at = leg_at + legs * LEG_LENGTH
     running = np.uint64(targets) * size
     bound = 1.0  # no product is below this, unless it is zero
     for leg in range(legs):
         if bound > SMALLEST_PRODUCT:
-            bound *= least_of_leg(size, run, tape, leg_at + leg * LEG_LENGTH, r, base, values, maps, read, known_in)
+            bound *= least_of_leg(size, run, tape, leg_at + leg * LEG_LENGTH, r, base, tables, work)
     set_all(x, running, 1.0, size)
     leg = np.int64(0)
     for number in range(targets):
         position = np.int64(tape[target_at + number * TARGET_LENGTH])
         while leg != position:
-            times_leg(
-                x, running, size, run, tape, leg_at + leg * LEG_LENGTH, r, row, base, values, maps, codes, soft, read,
-                known_in, scratch,
-            )  # fmt: skip
+            times_leg(x, running, size, run, tape, leg_at + leg * LEG_LENGTH, r, row, base, tables, evidence, work)
             leg += 1
         copied(x, running, x, np.uint64(number) * size, size)
     set_all(x, running, 1.0, size)
@@ -248,10 +245,7 @@ def plain_products(
     for number in range(targets - 1, -1, -1):
         position, left = np.int64(tape[target_at + number * TARGET_LENGTH]), np.uint64(number) * size
         while leg != position:
-            times_leg(
-                x, running, size, run, tape, leg_at + leg * LEG_LENGTH, r, row, base, values, maps, codes, soft, read,
-                known_in, scratch,
-            )  # fmt: skip
+            times_leg(x, running, size, run, tape, leg_at + leg * LEG_LENGTH, r, row, base, tables, evidence, work)
             leg -= 1
         times(x, left, x, running, size)
         if summed(x, left, size) < FAINT:
@@ -263,21 +257,18 @@ def plain_products(
                 forbidden = False
                 for other in range(legs):
                     forbidden |= other != position and leg_forbids(
-                        np.uint64(i), size, run, tape, leg_at + other * LEG_LENGTH, r, row, base, values, maps, codes,
-                        soft, read, known_in,
-                    )  # fmt: skip
+                        np.uint64(i), size, run, tape, leg_at + other * LEG_LENGTH, r, row, base, tables, evidence, work
+                    )
                 if not forbidden:
                     return False
     return True
 
 
 @inner
-def careful_products(
-    tape, leg_at, legs, targets, size, run, r, row, base, values, maps, codes, soft, read, known_in, mantissa, exponent,
-    scratch,
-):  # fmt: skip
+def careful_products(tape, leg_at, legs, targets, size, run, r, row, base, tables, evidence, work):
     """Compute the products of all other legs as `plain_products` does, with an exponent per state."""
     compact()
+    mantissa, exponent = work.mantissa, work.exponent
     target_at = leg_at + legs * LEG_LENGTH
     running = np.uint64(targets) * size
     for way in range(2):
@@ -288,9 +279,8 @@ def careful_products(
             position, left = np.int64(tape[target_at + number * TARGET_LENGTH]), np.uint64(number) * size
             while leg != position:
                 times_leg_carefully(
-                    mantissa, exponent, running, size, run, tape, leg_at + leg * LEG_LENGTH, r, row, base, values,
-                    maps, codes, soft, read, known_in, scratch,
-                )  # fmt: skip
+                    running, size, run, tape, leg_at + leg * LEG_LENGTH, r, row, base, tables, evidence, work
+                )
                 leg += 1 if way == 0 else -1
             if way == 0:
                 for i in range(size):
@@ -302,46 +292,37 @@ def careful_products(
 
 
 @inner
-def divert(
-    tape, at, first, rows, width, values, maps, codes, soft, read, write, known_in, known_out, scale, rest, margin,
-    doubtful, mantissa, exponent, scratch,
-):  # fmt: skip
+def divert(tape, at, first, rows, tables, evidence, work, books):
     """Compute the outgoing messages of a Diverter."""
     size, run, legs, targets = tape[at], tape[at + 1], np.int64(tape[at + 2]), np.int64(tape[at + 3])
     leg_at = at + 4
+    codes, known_in, mantissa = evidence.codes, work.known_in, work.mantissa
+    scale, margin = books.scale, books.margin
     for r in range(rows):
-        row, base = first + r, np.uint64(r) * width
+        row, base = first + r, np.uint64(r) * work.width
         known = 0
         for leg in range(legs):
             known += leg_is_known(tape, leg_at + leg * LEG_LENGTH, r, row, codes, known_in)
-        careful = not plain_products(
-            tape, leg_at, legs, targets, size, run, r, row, base, values, maps, codes, soft, read, known_in, mantissa,
-            scratch,
-        )  # fmt: skip
+        careful = not plain_products(tape, leg_at, legs, targets, size, run, r, row, base, tables, evidence, work)
         if careful:
-            careful_products(
-                tape, leg_at, legs, targets, size, run, r, row, base, values, maps, codes, soft, read, known_in,
-                mantissa, exponent, scratch,
-            )  # fmt: skip
+            careful_products(tape, leg_at, legs, targets, size, run, r, row, base, tables, evidence, work)
         for number in range(targets):
             target = leg_at + legs * LEG_LENGTH + number * TARGET_LENGTH
             own, position = np.uint64(number) * size, np.int64(tape[target])
             others = known > leg_is_known(tape, leg_at + position * LEG_LENGTH, r, row, codes, known_in)
             taken, lost = 0.0, False
             if careful:
-                taken, lost = levelled(mantissa, exponent, own, size, mantissa, own)
-            norm = write_target(
-                tape, target, r, row, base, size, run, others, mantissa, own, maps, codes, soft, write, known_out
-            )  # fmt: skip
+                taken, lost = levelled(mantissa, work.exponent, own, size, mantissa, own)
+            norm = write_target(tape, target, r, row, base, size, run, others, own, tables.maps, evidence, work)
             if others or not tape[target + 4]:
-                lost |= is_faint(write, base + tape[target + 1], tape[target + 2])
+                lost |= is_faint(work.write, base + tape[target + 1], tape[target + 2])
                 if careful and taken > -np.inf:
                     margin[row] += taken
                     if tape[target + 8]:
                         scale[row] += taken
-                note(row, norm, lost, margin, doubtful)
+                note(row, norm, lost, margin, books.doubtful)
             if tape[target + 8]:
-                account(row, norm, scale, rest)
+                account(row, norm, scale, books.rest)
 
 
 @inlined
@@ -356,49 +337,40 @@ def summed_parts(x, own, size, run, maps, index, out, place, count):
 
 
 @inlined
-def write_target(tape, target, r, row, base, size, run, others, level, own, maps, codes, soft, write, known_out):
+def write_target(tape, target, r, row, base, size, run, others, own, maps, evidence, work):
     """Write the outgoing message of a leg: the product of the others, summed over the space; returns its norm."""
     place, count, known, into = base + tape[target + 1], tape[target + 2], tape[target + 3], tape[target + 4]
     index, column, soft_at = tape[target + 5], tape[target + 6], tape[target + 7]
+    level, write, codes = work.mantissa, work.write, evidence.codes
     if others or not into:
         if index == NONE:
             copied(level, own, write, place, count)
         else:
             summed_parts(level, own, size, run, maps, index, write, place, count)
     if not into:
-        known_out[r, known] = others
+        work.known_out[r, known] = others
         return normalise(write, place, count)
-    known_out[r, known] = others or is_known(codes, row, column)
-    return settle_backward(write, place, count, others, codes, soft, row, column, soft_at)
+    work.known_out[r, known] = others or is_known(codes, row, column)
+    return settle_backward(write, place, count, others, codes, evidence.soft, row, column, soft_at)
 
 
 @inlined
-def product_of_all(
-    tape, leg_at, legs, size, run, r, row, base, values, maps, codes, soft, read, known_in, mantissa, exponent, scratch
-):
+def product_of_all(tape, leg_at, legs, size, run, r, row, base, tables, evidence, work):
     """Multiply all incoming messages of a Diverter; returns the logarithm of the factor divided out."""
+    mantissa, exponent = work.mantissa, work.exponent
     set_all(mantissa, ZERO, 1.0, size)
     for leg in range(legs):
-        times_leg(
-            mantissa, ZERO, size, run, tape, leg_at + leg * LEG_LENGTH, r, row, base, values, maps, codes, soft, read,
-            known_in, scratch,
-        )  # fmt: skip
+        times_leg(mantissa, ZERO, size, run, tape, leg_at + leg * LEG_LENGTH, r, row, base, tables, evidence, work)
     if summed(mantissa, ZERO, size) >= LOST:
         return 0.0
     ones(mantissa, exponent, ZERO, size)
     for leg in range(legs):
-        times_leg_carefully(
-            mantissa, exponent, ZERO, size, run, tape, leg_at + leg * LEG_LENGTH, r, row, base, values, maps, codes,
-            soft, read, known_in, scratch,
-        )  # fmt: skip
+        times_leg_carefully(ZERO, size, run, tape, leg_at + leg * LEG_LENGTH, r, row, base, tables, evidence, work)
     return levelled(mantissa, exponent, ZERO, size, mantissa, ZERO)[0]
 
 
 @inner
-def posterior_of(
-    tape, at, first, rows, width, values, maps, codes, soft, work, known, scale, rest, margin, doubtful, mantissa,
-    exponent, scratch, out_width, marginal,
-):  # fmt: skip
+def posterior_of(tape, at, first, rows, tables, evidence, work, books, out_width, marginal):
     """Compute the posterior of a Diverter, and the outgoing messages that follow from it; see `tape`.
 
     Its norm is the likelihood where the Diverter is a root. The message on an edge that leads on from it is what the
@@ -410,30 +382,29 @@ def posterior_of(
     onwards, beliefs, leg_at = np.int64(tape[at + 5]), np.int64(tape[at + 6]), at + 7
     onward_at = leg_at + legs * LEG_LENGTH
     belief_at = onward_at + onwards * ONWARD_LENGTH
+    maps, messages, mantissa = tables.maps, work.write, work.mantissa
+    scale, margin = books.scale, books.margin
     for r in range(rows):
-        row, base, out_base = first + r, np.uint64(r) * width, np.uint64(first + r) * out_width
-        taken = product_of_all(
-            tape, leg_at, legs, size, run, r, row, base, values, maps, codes, soft, work, known, mantissa, exponent,
-            scratch,
-        )  # fmt: skip
+        row, base, out_base = first + r, np.uint64(r) * work.width, np.uint64(first + r) * out_width
+        taken = product_of_all(tape, leg_at, legs, size, run, r, row, base, tables, evidence, work)
         norm = normalise(mantissa, ZERO, size)
         if role != ZERO and taken > -np.inf:
             margin[row] += taken
         if role != ZERO or norm == 0.0:
-            note(row, norm, False, margin, doubtful)
+            note(row, norm, False, margin, books.doubtful)
         if role == ROOT:
             scale[row] += taken if taken > -np.inf else 0.0
-            account(row, norm, scale, rest)
+            account(row, norm, scale, books.rest)
         if store != NONE:
-            copied(mantissa, ZERO, work, base + store, size)
+            copied(mantissa, ZERO, messages, base + store, size)
         for number in range(onwards):
             target = onward_at + number * ONWARD_LENGTH
             index, place, count, back = tape[target], base + tape[target + 1], tape[target + 2], base + tape[target + 3]
-            spread_out(mantissa, size, run, maps, index, work, place, count)
+            spread_out(mantissa, size, run, maps, index, messages, place, count)
             for i in range(count):
-                work[place + i] = work[place + i] / work[back + i] if work[back + i] > 0.0 else 0.0
-            normalise(work, place, count)
-            known[r, tape[target + 4]] = True
+                messages[place + i] = messages[place + i] / messages[back + i] if messages[back + i] > 0.0 else 0.0
+            normalise(messages, place, count)
+            work.known_out[r, tape[target + 4]] = True
         for number in range(beliefs):
             target = belief_at + number * BELIEF_LENGTH
             spread_out(mantissa, size, run, maps, tape[target], marginal, out_base + tape[target + 1], tape[target + 2])

@@ -31,40 +31,24 @@ from .vectors import copied, times
 @once
 def sweep_block(tape, first, rows, tables, evidence, work, books):
     """Run a tape of messages on rows `first` to `first + rows`, which are the first rows of the workspaces."""
-    values, transposed, maps, codes, soft = tables.values, tables.transposed, tables.maps, evidence.codes, evidence.soft
-    width, read, write, known_in, known_out = work.width, work.read, work.write, work.known_in, work.known_out
-    mantissa, exponent, scratch = work.mantissa, work.exponent, work.scratch
-    scale, rest, margin, doubtful = books.scale, books.rest, books.margin, books.doubtful
     at = np.int64(0)
     while at < len(tape):
         operation, length = tape[at], np.int64(tape[at + 1])
         at += 2
         if operation == CONSTANT:
-            constant(tape, at, first, rows, width, values, write, known_out, scale, rest, margin, doubtful)
+            constant(tape, at, first, rows, tables, work, books)
         elif operation == BOUNDARY:
-            boundary(tape, at, first, rows, width, codes, soft, write, known_out, margin, doubtful)
+            boundary(tape, at, first, rows, evidence, work, books)
         elif operation == FORWARD:
-            siso_forward(
-                tape, at, first, rows, width, values, transposed, codes, soft, read, write, known_in, known_out, scale,
-                rest, margin, doubtful, scratch,
-            )  # fmt: skip
+            siso_forward(tape, at, first, rows, tables, evidence, work, books)
         elif operation == BACKWARD:
-            siso_backward(
-                tape, at, first, rows, width, values, transposed, codes, soft, read, write, known_in, known_out, scale,
-                rest, margin, doubtful,
-            )  # fmt: skip
+            siso_backward(tape, at, first, rows, tables, evidence, work, books)
         elif operation == LEAVES:
-            leaves(
-                tape, at, first, rows, width, tables.deep, tables.joint, tables.shifts, evidence.entries,
-                evidence.bounds, write, known_out, scale, margin, doubtful, mantissa, exponent, scratch,
-            )  # fmt: skip
+            leaves(tape, at, first, rows, tables, evidence, work, books)
         elif operation == DIVERT:
-            divert(
-                tape, at, first, rows, width, values, maps, codes, soft, read, write, known_in, known_out, scale,
-                rest, margin, doubtful, mantissa, exponent, scratch,
-            )  # fmt: skip
+            divert(tape, at, first, rows, tables, evidence, work, books)
         elif operation == MEET:
-            meet(tape, at, first, rows, width, read, known_in, scale, rest, margin, doubtful)
+            meet(tape, at, first, rows, work, books)
         at += length
 
 
@@ -92,9 +76,7 @@ def count_block(tape, first, rows, tables, evidence, work, books, out_width, mar
 
     What may underflow is computed before anything is added, so that a doubtful row adds nothing.
     """
-    values, maps, codes, soft = tables.values, tables.maps, evidence.codes, evidence.soft
-    width, messages, known, sure, scratch = work.width, work.write, work.known_out, work.sure, work.scratch
-    margin, doubtful = books.margin, books.doubtful
+    sure, doubtful = work.sure, books.doubtful
     for stage in range(2 if len(totals.weights) else 1):
         if stage == 1:
             for r in range(rows):
@@ -105,24 +87,15 @@ def count_block(tape, first, rows, tables, evidence, work, books, out_width, mar
             at += 2
             if stage == 0:
                 if operation == POSTERIOR:
-                    posterior_of(
-                        tape, at, first, rows, width, values, maps, codes, soft, messages, known, books.scale,
-                        books.rest, margin, doubtful, work.mantissa, work.exponent, scratch, out_width, marginal,
-                    )  # fmt: skip
+                    posterior_of(tape, at, first, rows, tables, evidence, work, books, out_width, marginal)
                 elif operation == JOINT_NORM:
-                    joint_norm(tape, at, first, rows, width, values, codes, soft, messages, margin, doubtful, scratch)
+                    joint_norm(tape, at, first, rows, tables, evidence, work, books)
             elif operation == SCATTER:
-                scatter(
-                    tape, at, first, rows, width, evidence.entries, evidence.bounds, messages, sure, totals.joint,
-                    totals.posteriors, scratch,
-                )  # fmt: skip
+                scatter(tape, at, first, rows, evidence, work, totals)
             elif operation == JOINT_ADD:
-                joint_add(
-                    tape, at, first, rows, width, codes, soft, messages, known, sure, totals.expect, scratch,
-                    totals.inner,
-                )  # fmt: skip
+                joint_add(tape, at, first, rows, evidence, work, totals)
             elif operation == LONE_SOURCE:
-                lone_source(tape, at, rows, width, messages, sure, totals.inner)
+                lone_source(tape, at, rows, work, totals)
             at += length
 
 

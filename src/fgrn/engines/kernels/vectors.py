@@ -332,12 +332,17 @@ def largest(typing_context, x, at, count):
     return types.float64(x, at, count), code
 
 
-Place = tuple[int, int | None]
+ArrayArgument = tuple[int, int | None]
 """Which arguments are an array and where to begin in it; None for its beginning."""
 
 
 def _all_states(
-    name: str, made: Callable[[Any, Any, Any], Any], add: bool, x: Place, count: int, y: Place | None = None
+    name: str,
+    made: Callable[[Any, Any, Any], Any],
+    add: bool,
+    x: ArrayArgument,
+    count: int,
+    y: ArrayArgument | None = None,
 ) -> Callable[..., Any]:
     """Return code for the sum, or the minimum and 1, of a function `made` of the states of x and y."""
 
@@ -364,9 +369,9 @@ def _all_states(
 def _each_state(
     name: str,
     change: Callable[[Any, Any, Any, Any], Any],
-    x: Place,
+    x: ArrayArgument,
     count: int,
-    y: Place | None = None,
+    y: ArrayArgument | None = None,
     factor: int | None = None,
 ) -> Callable[..., Any]:
     """Return code that replaces each state of x by a function `change` of it, the state of y and a factor."""
@@ -390,7 +395,11 @@ def _each_state(
 
 
 def _function(
-    name: str, arrays: tuple[Place, ...], numbers: tuple[int, ...], body: Callable[..., None], result: Any = VOID
+    name: str,
+    arrays: tuple[ArrayArgument, ...],
+    numbers: tuple[int, ...],
+    body: Callable[..., None],
+    result: Any = VOID,
 ) -> Callable[..., Any]:
     """Return code that calls a function of pointers and numbers, which a module defines once.
 

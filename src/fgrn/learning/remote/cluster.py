@@ -38,7 +38,7 @@ from ...core.exceptions import (
 from ...core.progress import ProgressReporter
 from ...tables import frames
 from ...tables.distinct_values import Distinct
-from ...tables.encoded import EncodedTable, Place, Variables, column_of_each
+from ...tables.encoded import EncodedTable, RowsPlace, Variables, column_of_each
 from ...tables.parquet import parts_of, row_groups_of
 from ...tables.stream import Stream, StreamPart, stream_of
 from ...tables.table_file import name_in_errors
@@ -395,7 +395,7 @@ class RemoteTable(EncodedTable):
         return np.arange(len(self.columns)) if self.variables is None else column_of_each(self.variables, self.columns)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> RowsPlace:
         """See `EncodedTable`."""
         return "workers"
 

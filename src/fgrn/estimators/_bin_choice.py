@@ -1,0 +1,104 @@
+"""The number of bins of numbers, chosen for the class by cross-validation; for classifiers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..learning.choice_budget import Budget
+from ..learning.classifier_choice import CLEARLY_WORSE, FIRST_STRENGTH, ClassSearch
+from ..learning.cross_validation import PartedRows, mean_and_error
+from ..tables import frames
+from ..tables.distinct_values import Distinct
+from ..tables.encoded import Evidence
+from ..tables.schema import BINS, Schema
+from ._base import LatentEstimator
+from ._tables import Classes, Columns
+
+FEW_ROWS, MORE_BINS = 100, 10
+"""Rows from which on there are more bins, and how many, unless they are given or chosen."""
+
+BIN_COUNTS = (5, 10, 20)
+"""The numbers of bins to choose from."""
+
+
+class ChoosingBins(LatentEstimator):
+    """Base class of classifiers that may choose how many bins columns with many distinct numbers have."""
+
+    def _bins(self, columns: Columns, weights: np.ndarray | None) -> int:
+        """Return the number of bins: that given, or else by the number of rows; a row of weight 2 is two rows."""
+        if self.n_bins != "auto":
+            return int(self.n_bins)
+        column = next(iter(columns.values()), ())
+        rows = column.rows if isinstance(column, Distinct) else 1 if frames.is_bare(column) else len(column)
+        rows = rows if weights is None else np.sum(weights)
+        return BINS if rows < FEW_ROWS else MORE_BINS
+
+    def _learnable_columns(self, columns: Columns, weights: np.ndarray | None, classes: Classes | None) -> Evidence:
+        table = super()._learnable_columns(columns, weights, classes)
+        usual = self.schema_
+        if self.n_bins != "auto" or classes is None or not any(column.is_binned for column in usual.values()):
+            return table
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they were given once
+            schemas = {bins: self._read_schema(columns, weights, bins) for bins in BIN_COUNTS}
+            self.schema_ = schemas[max(BIN_COUNTS)]
+            finest = self._encoded(self.schema_.codes(columns, self.unseen), weights, classes)
+            self.schema_ = self._best_schema(schemas, finest, self._bins(columns, weights))
+            return self._encoded(self.schema_.codes(columns, self.unseen), weights, classes)
+
+    def _best_schema(self, schemas: Mapping[int, Schema], finest: Evidence, usual: int) -> Schema:
+        """Return the schema of the least log-loss of rows kept back; the usual one unless another is clearly better.
+
+        They are compared by classifiers with one state for each class, whose tables are refined by one penalty, in the
+        same parts of the same rows: those with the most bins, which are put into fewer by their centres.
+        """
+        seed = self._seed()
+        rows = PartedRows.of(finest, self._class_name(), seed)
+        if not rows.can_be_parted:
+            return schemas[usual]
+        self._budget = budget = self._budget_of(rows)
+        losses: dict[int, np.ndarray] = {}
+        for bins in sorted(schemas, key=lambda bins: bins != usual):
+            if losses and budget.is_over:
+                break
+            self.schema_ = schemas[bins]
+            some = replace(rows, table=_with_bins(rows.table, schemas[max(schemas)], self.schema_))
+            search = self._search_of(some, ["per_class"], seed, [FIRST_STRENGTH], budget)
+            search.search([1])
+            losses[bins] = search.losses_of_best
+            budget.reserved = 0.0
+        weights = rows.weights_of_parts
+        gains = {bins: mean_and_error(losses[usual] - found, weights) for bins, found in losses.items()}
+        clear = [bins for bins, (gain, error) in gains.items() if gain > CLEARLY_WORSE * error > 0]
+        return schemas[max(clear, key=lambda bins: gains[bins][0], default=usual)]
+
+    def _budget_of(self, rows: PartedRows) -> Budget:
+        """Return the budget of `fit`, which goes on with what was spent on the choice of bins, if they were chosen."""
+        begun: Budget | None = self.__dict__.pop("_budget", None)
+        # with a checkpoint it is chosen to the end, so that the same model goes on when it is resumed
+        return begun or Budget(self.max_seconds, self._stopped if self.checkpoint is None else _never, rows.count)
+
+    def _search_of(
+        self, rows: PartedRows, structures: Sequence[str], seed: int, strengths: Sequence[float], budget: Budget
+    ) -> ClassSearch:
+        """Return a search among classifiers of some structures, before its first trial."""
+        raise NotImplementedError
+
+
+def _never() -> bool:
+    return False
+
+
+def _with_bins(table: Evidence, fine: Schema, coarse: Schema) -> Evidence:
+    """Return rows whose numbers are put from fine bins into coarser ones, by the centres of the fine ones."""
+    codes = table.codes.copy()
+    for place, name in enumerate(table.columns):
+        if name in fine and fine[name].is_binned:
+            lookup = np.searchsorted(coarse[name].edges, fine[name].centers, side="right")
+            known = codes[:, place] >= 0
+            codes[known, place] = lookup[codes[known, place]]
+    return replace(table, codes=codes)

@@ -1,0 +1,193 @@
+"""Candidates of a choice among classifiers: one structure and size, learnt from some rows, asked about others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..tables.encoded import Evidence
+from .calibration import Calibration, Predictions
+from .choice_budget import Budget
+from .conditional import Conditional, Penalty
+from .cross_validation import PartedRows
+
+ITERATIONS = 30
+"""The most steps of the optimiser with one penalty."""
+
+EPOCHS, TOLERANCE = 60, 1e-5
+"""The most epochs in which a candidate is learnt, and the gain per row at which the optimiser has converged."""
+
+REFINED_ROWS = 200_000
+"""Rows that the tables of the chosen model are refined on, at most."""
+
+
+class Family(Protocol):
+    """Classifiers of one structure with any number of hidden states: what the choice needs to know of them."""
+
+    @property
+    def structure(self) -> str:
+        """The name of the structure."""
+
+    @property
+    def refine(self) -> bool:
+        """Whether tables may be refined for the class."""
+
+    @property
+    def temper(self) -> bool:
+        """Whether a temperature may be found for the class."""
+
+    @property
+    def ordered(self) -> Sequence[str]:
+        """The columns whose levels have an order."""
+
+    def untaught(self, size: int, rows: Evidence) -> Any:
+        """A model of so many hidden states a class (or of all), made for rows, whose tables are still to be learnt."""
+
+    def teach(self, model: Any, rows: Evidence, epochs: int, tolerance: float) -> int:
+        """Learn the tables of a model by EM; returns the epochs that were needed."""
+
+    def size_of(self, model: Any, rows: Evidence) -> tuple[int, int, float]:
+        """The states of the hidden variable, the free parameters, and the work of an E-step over these rows."""
+
+    def overhead(self, columns: int, again: bool) -> tuple[float, float]:
+        """The work of making a model of so many columns, and of asking one, however few rows there are.
+
+        `again` is a model for rows for which another size was made before.
+        """
+
+    def conditional(self, model: Any, rows: Evidence) -> Conditional:
+        """The conditional likelihood of the class in some rows."""
+
+    def with_tables(self, model: Any, values: np.ndarray) -> Any:
+        """A copy of a model with other tables."""
+
+    def chances(self, model: Any, rows: Evidence) -> np.ndarray:
+        """(rows, classes): the distribution of the class in each row, given its other columns."""
+
+    def mean_of(self, models: Sequence[tuple[Any, float]]) -> Any:
+        """A model whose cells have the mean logarithm of those of several models, each at a temperature.
+
+        With one state for each class, and no value missing, what it tells of the classes has the mean logarithm, too.
+        """
+
+    def calibrated(self, model: Any, calibration: Calibration) -> Any:
+        """A copy of a model whose tables tell the classes so, and sum to one again.
+
+        With a temperature alone its joint distribution is raised to the power 1 / temperature.
+        """
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """How the tables of a size are refined for the class: not at all, if `towards` is empty."""
+
+    structure: str
+    size: int
+    towards: str = ""
+    strength: float = 0.0
+
+
+class Trial:
+    """A candidate in one part: learnt from some rows, to be asked for the class of the others.
+
+    `learning` is the work of EM until now, `refining` that of refining its tables; `models` is what came of it.
+
+    Args:
+        rows: all of them.
+        part: the number of the part.
+        family: the structure.
+        size: the number of hidden states of each class, or of all.
+        budget: what this is counted in.
+        again: whether another size of the structure was tried before.
+    """
+
+    def __init__(self, rows: PartedRows, part: int, family: Family, size: int, budget: Budget, again: bool) -> None:
+        self.family, self.size, self._budget = family, size, budget
+        self._target, self._copies = rows.target, rows.copies
+        self._rows, self._asked = rows.parts[part]
+        self.model = family.untaught(size, self._rows)
+        made, self.asking = family.overhead(len(self._rows.columns), again)
+        budget.spend(made)
+        self.states, self.parameters, self.work = family.size_of(self.model, self._rows)
+        self.asked_rows = self._asked.rows
+        self.learnt_rows = rows.copies * self._rows.weight
+        self.learning, self.refining = 0.0, 0.0
+        self.models: dict[Refinement, Any] = {}
+        self._z: dict[str, np.ndarray] = {}
+
+    @cached_property
+    def _taught(self) -> Any:
+        epochs = self.family.teach(self.model, self._rows, EPOCHS, 10 * TOLERANCE)
+        self.learning += epochs * self.work
+        self._budget.spend(epochs * self.work)
+        return self.model
+
+    @cached_property
+    def _task(self) -> Conditional:
+        return self.family.conditional(self._taught, self._rows)
+
+    def judged(self, how: Refinement) -> Predictions:
+        """Predictions of a candidate for the rows that were kept back."""
+        model, budget = self._taught, self._budget
+        if how.towards:
+            penalty = Penalty(how.strength, how.towards, self.family.ordered)
+            before = self._task.evaluations
+            z = self._task.maximised(penalty, ITERATIONS, TOLERANCE, self._z.get(how.towards), budget.stopped)
+            work = 2 * (self._task.evaluations - before) * self.work
+            self.refining += work
+            budget.spend(work)
+            self._z[how.towards] = z
+            model = self.family.with_tables(model, self._task.values(z))
+        self.models[how] = model
+        return self.predicted(model)
+
+    def predicted(self, model: Any) -> Predictions:
+        """Predictions of a model for the rows that were kept back."""
+        classes = self._asked.codes[:, self._asked.columns.index(self._target)]
+        chances = self.family.chances(model, self._asked.without(self._target))
+        self._budget.spend(self.asking)
+        self.classes = chances.shape[1]
+        return Predictions.of(chances, classes, self._copies * self._asked.row_weights)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How the tables that tell the class are made from those of EM.
+
+    members      the candidates whose mean is taken, each at its temperature; of one alone it is that one
+    paths        the refinements in the order in which they were tried, each from where the one before it ended
+    calibration  of what comes of it
+    """
+
+    members: Mapping[Refinement, float]
+    paths: Sequence[Sequence[Refinement]]
+    calibration: Calibration
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the tables of EM tell the class."""
+        return not any(how.towards for how in self.members) and self.calibration.changes_nothing
+
+
+def refined(family: Family, model: Any, table: Evidence, recipe: Recipe, stopped: Callable[[], bool]) -> Any:
+    """Return a model with tables refined for the class, from all rows, or as many as are needed, and calibrated.
+
+    It is refined as the candidates were, by one penalty after the other with as many iterations: more of them would fit
+    the rows more closely than what was judged.
+    """
+    found = [(model, temperature) for how, temperature in recipe.members.items() if not how.towards]
+    if recipe.paths:
+        task = family.conditional(model, table.take(slice(None, None, max(1, table.rows // REFINED_ROWS))))
+    for path in recipe.paths:
+        z = None
+        for how in path:
+            penalty = Penalty(how.strength, how.towards, family.ordered)
+            z = task.maximised(penalty, ITERATIONS, TOLERANCE, z, stopped)
+            if how in recipe.members:
+                found.append((family.with_tables(model, task.values(z)), recipe.members[how]))
+    mean = found[0][0] if len(found) == 1 else family.mean_of(found)
+    return mean if recipe.calibration.changes_nothing else family.calibrated(mean, recipe.calibration)
