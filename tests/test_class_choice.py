@@ -635,6 +635,36 @@ def test_a_penalty_at_which_the_budget_ended_is_warned_of(monkeypatch: pytest.Mo
         LatentClassifier(1, structure="per_class", random_state=0, engine="cpu").fit(table, y)
 
 
+# The mean of several penalties
+
+
+def test_the_mean_of_models_with_one_state_a_class_has_the_mean_logarithm() -> None:
+    states, data = three_classes()
+    nets = [learnt(states, data, 1), fgrn.class_mixture(states, "y", 1)]
+    nets[1].learn(encoded(data), epochs=1, smoothing=20.0)
+    family = replace(FAMILY, target="y")
+    rows = encoded(data).without("y")
+    logs = [np.log(family.chances(net, rows)) / temperature for net, temperature in zip(nets, (1.5, 0.5), strict=True)]
+    expected = np.exp(np.mean(logs, axis=0))
+    found = family.chances(family.mean_of([(nets[0], 1.5), (nets[1], 0.5)]), rows)
+    assert found == pytest.approx(expected / expected.sum(axis=1, keepdims=True))
+
+
+def test_the_mean_of_penalties_is_taken_where_it_is_better(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 2, 80)
+    table = {f"c{n}": np.where(rng.random(80) < 0.4, y, rng.integers(0, 3, 80)) for n in range(10)}
+    model = LatentClassifier(1, structure="per_class", random_state=0, engine="cpu").fit(table, y)
+    assert model.selection_.averaged > 1
+    assert f"the mean of {model.selection_.averaged} of the best one's structure" in str(model.selection_)
+    model.save(tmp_path / "m.fgrn")
+    again = fgrn.load(tmp_path / "m.fgrn")
+    assert again.selection_ == model.selection_
+    assert again.predict_proba(table) == pytest.approx(model.predict_proba(table))
+    alone = LatentClassifier(1, structure="per_class", refine=3.0, random_state=0, engine="cpu").fit(table, y)
+    assert alone.selection_.averaged == 0
+
+
 # Bins of numbers
 
 
@@ -670,6 +700,8 @@ def test_there_are_as_many_bins_as_usual_where_no_other_number_is_clearly_better
     words = X.astype({"x": int}).astype(str)[["x"]].assign(w=y.astype(str))
     assert one_state.fit(words, y).schema_.states == {"x": ["0"], "w": ["0", "1"]}
     assert one_state.set_params(max_seconds=1e-9).fit(X, y).schema_ == model.schema_
+    other = stripes(20)
+    assert one_state.set_params(schema=model.schema_, max_seconds=None).fit(*other).schema_ == model.schema_
 
 
 def test_the_command_chooses_bins(tmp_path: Path, capsys: Any) -> None:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.exceptions import ImpossibleEvidence, WiringError, shortened
-from .realisation import allowed_memory
+from .clique_memory import allowed_memory
 
 TABLE_BYTES = 24
 """Bytes for a joint state of a table on the way: it, a factor over the same variables, and their product."""

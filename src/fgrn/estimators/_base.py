@@ -97,8 +97,8 @@ class LatentEstimator(TableEstimator):
         given = self.missing_values
         return None if given is None else np.atleast_1d(np.array(given, dtype=object)).tolist()
 
-    def _read_schema(self, columns: Columns, weights: np.ndarray | None, bins: int | None = None) -> Schema:
-        """Return the schema of columns: the one given, or inferred with so many bins, or as many as are usual."""
+    def _read_schema(self, columns: Columns, weights: np.ndarray | None) -> Schema:
+        """Return the schema of columns: the one given, or inferred."""
         if self.schema is not None:
             for name in columns:
                 self.schema[name]
@@ -106,7 +106,7 @@ class LatentEstimator(TableEstimator):
         return Schema.infer(
             columns,
             missing=self._missing_codes(),
-            bins=bins or self._bins(columns, weights),
+            bins=self._bins(columns, weights),
             max_levels=self.max_levels,
             weights=weights,
             keep_empty=True,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -12,6 +11,8 @@ from ..learning.choice_budget import Budget
 from ..learning.classifier_choice import CLEARLY_WORSE, FIRST_STRENGTH, ClassSearch
 from ..learning.cross_validation import PartedRows, mean_and_error
 from ..tables import frames
+from ..tables.bins import binned_column
+from ..tables.columns import Column
 from ..tables.distinct_values import Distinct
 from ..tables.encoded import Evidence
 from ..tables.schema import BINS, Schema
@@ -40,15 +41,18 @@ class ChoosingBins(LatentEstimator):
     def _learnable_columns(self, columns: Columns, weights: np.ndarray | None, classes: Classes | None) -> Evidence:
         table = super()._learnable_columns(columns, weights, classes)
         usual = self.schema_
-        if self.n_bins != "auto" or classes is None or not any(column.is_binned for column in usual.values()):
+        is_binned = any(column.is_binned for column in usual.values())
+        if self.n_bins != "auto" or self.schema is not None or classes is None or not is_binned:
             return table
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they were given once
-            schemas = {bins: self._read_schema(columns, weights, bins) for bins in BIN_COUNTS}
-            self.schema_ = schemas[max(BIN_COUNTS)]
-            finest = self._encoded(self.schema_.codes(columns, self.unseen), weights, classes)
-            self.schema_ = self._best_schema(schemas, finest, self._bins(columns, weights))
-            return self._encoded(self.schema_.codes(columns, self.unseen), weights, classes)
+        schemas = {bins: _with_other_bins(usual, columns, weights, bins) for bins in BIN_COUNTS}
+        self.schema_ = schemas[max(BIN_COUNTS)]
+        finest = self._encoded(self.schema_.codes(columns, self.unseen), weights, classes)
+        self.schema_ = self._best_schema(schemas, finest, self._bins(columns, weights))
+        return (
+            table
+            if self.schema_ == usual
+            else self._encoded(self.schema_.codes(columns, self.unseen), weights, classes)
+        )
 
     def _best_schema(self, schemas: Mapping[int, Schema], finest: Evidence, usual: int) -> Schema:
         """Return the schema of the least log-loss of rows kept back; the usual one unless another is clearly better.
@@ -66,7 +70,7 @@ class ChoosingBins(LatentEstimator):
             if losses and budget.is_over:
                 break
             self.schema_ = schemas[bins]
-            some = replace(rows, table=_with_bins(rows.table, schemas[max(schemas)], self.schema_))
+            some = replace(rows, table=_in_coarser_bins(rows.table, schemas[max(schemas)], self.schema_))
             search = self._search_of(some, ["per_class"], seed, [FIRST_STRENGTH], budget)
             search.search([1])
             losses[bins] = search.losses_of_best
@@ -93,7 +97,21 @@ def _never() -> bool:
     return False
 
 
-def _with_bins(table: Evidence, fine: Schema, coarse: Schema) -> Evidence:
+def _with_other_bins(schema: Schema, columns: Columns, weights: np.ndarray | None, bins: int) -> Schema:
+    """Return a schema with another number of bins; rows of weight zero are left out, as they were."""
+    kept = slice(None) if weights is None else np.flatnonzero(weights)
+
+    def described(column: Column) -> Column:
+        if not column.is_binned:
+            return column
+        numbers = column.numbers(columns[column.name])[kept]
+        found = binned_column(column.name, numbers, column.missing, bins, None if weights is None else weights[kept])
+        return replace(found, missing_words=column.missing_words)
+
+    return Schema(map(described, schema.values()))
+
+
+def _in_coarser_bins(table: Evidence, fine: Schema, coarse: Schema) -> Evidence:
     """Return rows whose numbers are put from fine bins into coarser ones, by the centres of the fine ones."""
     codes = table.codes.copy()
     for place, name in enumerate(table.columns):

@@ -180,8 +180,9 @@ class ClassSearch:
         """Take the mean of the candidates of the best one's structure and size, if it tells the class better.
 
         It is the mean of the logarithms of their tables, each at its temperature, and so one network. It is judged as
-        they were. Those that are clearly worse than the best are left out, and where one penalty was given, or nothing
-        is refined, there is nothing to take the mean of.
+        they were. Those that are clearly worse than the best are left out, and of several states those refined towards
+        independence, if the best is not, or all others, if it is: their states are not alike. Where one penalty was
+        given, or nothing is refined, there is nothing to take the mean of.
         """
         best, family = self.best, self.best_family
         weights = self.rows.weights_of_parts
@@ -189,6 +190,7 @@ class ClassSearch:
             one
             for one, losses in zip(self.tried, self._losses, strict=True)
             if (one.structure, one.size) == (best.structure, best.size)
+            and (best.size == 1 or (one.towards == "independence") == (best.towards == "independence"))
             and not _deficit(losses - self.losses_of_best, weights)
         ]
         if len(alike) < 2 or len(self.strengths) == 1 or not self.budget.has_time or self.budget.stopped():
