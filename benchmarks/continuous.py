@@ -1,8 +1,9 @@
 """Continuous columns beside StepMix: the same likelihood, and the CPU time of a fit.
 
-    python -m benchmarks.continuous [mixtures | coverage ...] [--record]
+    python -m benchmarks.continuous [--record]
 
-StepMix is needed for the first. `benchmarks.sequences` compares hidden Markov models with hmmlearn.
+StepMix is needed. `benchmarks.inference` measures coverage, `benchmarks.sequences` compares hidden Markov models with
+hmmlearn.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import pandas as pd
 import fgrn
 
 RECORD = Path(__file__).with_name("continuous.json")
-"""What was measured, by part."""
+"""What was measured."""
 
 
 def spent(work: Callable[[], object], times: int = 3) -> float:
@@ -82,46 +83,15 @@ def _numbers_alone() -> list[dict[str, Any]]:
     return found
 
 
-def coverage(replications: int = 1000) -> dict[str, float]:
-    """How often 95 % intervals hold the truth, in tables of 600 rows with 15 % missing."""
-    rng, held, count = np.random.default_rng(3), dict.fromkeys(("mean", "variance", "size", "probability"), 0), 0
-    means = np.array([[0, 0, 0], [3, 1, 0], [-2, 2, 3]])
-    truth = {
-        "mean": means.T.ravel(),
-        "variance": np.repeat([1.0, 4.0, 0.25], 3),
-        "size": np.full(3, 1 / 3),
-        "probability": np.array([0.9, 0.1, 0.5, 0.5, 0.1, 0.9]),
-    }
-    for number in range(replications):
-        table, _ = people(600, rng, 0.15)
-        model = fgrn.LatentClassModel(3, continuous=list("abc"), n_init=2, random_state=number).fit(table)
-        order = [int(np.argmin(((model.means_ - one) ** 2).sum(axis=1))) for one in means]
-        if len(set(order)) < 3:
-            continue
-        count += 1
-        errors = model.relabel(order).standard_errors()
-        for what, right in truth.items():
-            found = errors.of(what, "q" if what == "probability" else "")
-            held[what] += sum(one.low <= value <= one.high for one, value in zip(found, right, strict=True))
-    found = {what: held[what] / (count * len(right)) for what, right in truth.items()}
-    told = ", ".join(f"{what} {share:.3f}" for what, share in found.items())
-    print(f"coverage of 95 % intervals in {count:,} of {replications:,} replications: {told}")
-    return found | {"replications": count}
-
-
 def main() -> None:
-    """Measure some parts, and record it."""
-    parts: dict[str, Callable[[], Any]] = {"mixtures": mixtures, "coverage": coverage}
+    """Measure, and record it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", choices=[*parts, []], help="all of them unless named")
     parser.add_argument("--record", action="store_true", help=f"write what was measured to {RECORD.name}")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    for name in given.parts or parts:
-        measured = parts[name]()
-        if given.record:
-            known = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-            RECORD.write_text(json.dumps({**known, name: measured}, indent=1) + "\n")
+    measured = mixtures()
+    if given.record:
+        RECORD.write_text(json.dumps({"mixtures": measured}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

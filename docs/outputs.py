@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
+import logging
 import os
 import re
 import shlex
@@ -108,6 +109,7 @@ def _execute(code: str, path: str, namespace: dict[str, Any]) -> Any:
 def _console(code: str, where: str) -> str:
     from fgrn.cli import main
 
+    logging.getLogger("fgrn.kernels").setLevel(logging.ERROR)  # that kernels are compiled is no output of a page
     parts = []
     for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", code, re.M):
         program, *arguments = shlex.split(command)

@@ -118,6 +118,9 @@ def is_type_checking(node: ast.AST) -> bool:
 
 
 def walk(node: ast.AST, with_type_checking: bool) -> Iterator[ast.AST]:
+    """All nodes of a tree, with or without what only a type checker reads; expressions hold no imports."""
+    if isinstance(node, ast.expr):
+        return
     yield node
     skip_body = is_type_checking(node) and not with_type_checking
     for field, value in ast.iter_fields(node):
@@ -376,6 +379,7 @@ def test_a_name_means_one_thing() -> None:
     assert not new, "rename all but one of each, so that the name says what it does"
 
 
+@cache
 def assigned(file: str) -> set[str]:
     """The constants and types that a file assigns at its top level."""
     found: set[str] = set()

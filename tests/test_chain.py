@@ -16,6 +16,7 @@ import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable
 from fgrn.engines import installed_engines, scans
 from fgrn.flow import sequences
+from fgrn.flow.reachable_states import possible_states
 from fgrn.graph.chain import Chain
 
 ENGINES = installed_engines()
@@ -540,3 +541,31 @@ def test_the_log_domain_serves_where_underflow_matters_only(is_needed: bool, mon
         assert engine == "reference" or bool(used) == is_needed
     for name, table in found["cpu"].items():
         np.testing.assert_allclose(table, found["reference"][name], atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_states_that_zeros_allow_are_found_along_sequences(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    states, begins = 4, np.isin(np.arange(30), [0, 7, 19])
+    prior, table = rng.random(states) < 0.6, rng.random((states, states)) < 0.4
+    allowed = rng.random((30, states)) < 0.8
+    before, after = possible_states(prior * 1.0, table * 1.0, allowed, begins)
+    for row in range(30):
+        wanted = prior if begins[row] else (before[row - 1] & allowed[row - 1]) @ table
+        np.testing.assert_array_equal(before[row], wanted)
+        last = row == 29 or begins[row + 1]
+        wanted = np.ones(states, dtype=bool) if last else table @ (after[row + 1] & allowed[row + 1])
+        np.testing.assert_array_equal(after[row], wanted)
+
+
+def test_posteriors_of_states_that_are_left_for_good_are_exact() -> None:
+    rows, moves = 3000, np.array([[0.999, 0.001, 0.0], [0.0, 0.999, 0.001], [0.0, 0.0, 1.0]])
+    answers = np.array([[0.98, 0.01, 0.01], [0.01, 0.98, 0.01], [0.0, 0.02, 0.98]])
+    codes = np.repeat([0, 1, 2], rows // 3)
+    net = fgrn.hmm({"x": 3}, 3, tables={"x": answers, "S next": moves, "S": [1.0, 0.0, 0.0]})
+    table = {"x": codes, "sequence": np.zeros(rows, dtype=int)}
+    found = net.propagate(table, keep=["S"], parts=["marginal"], engine="cpu").marginal("S")
+    logs = net.propagate(table, keep=["S"], parts=["forward", "backward", "marginal"], engine="cpu").marginal("S")
+    np.testing.assert_allclose(found, logs, atol=1e-11)
+    assert (found[0, 1:] == 0).all()
+    assert (found[: rows // 3, 2] == 0).all()  # the third state never answers 0

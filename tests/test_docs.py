@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 import sys
 from pathlib import Path
@@ -130,3 +131,11 @@ def test_the_page_on_speed_has_the_figures_that_were_measured(tmp_path: Path, mo
     page.write_text(read("speed.md"), encoding="utf-8")
     report.fill(page, *measure.read(ROOT / "benchmarks" / "results.json"))
     assert page.read_text(encoding="utf-8") == read("speed.md")
+
+
+def test_the_page_on_inference_has_the_figures_that_were_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT)
+    from benchmarks import inference
+
+    figures = json.loads(inference.FIGURES.read_text(encoding="utf-8"))
+    assert inference.page(figures, read("inference.md")) == read("inference.md")

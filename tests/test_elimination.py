@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -220,3 +220,18 @@ def test_two_tables_are_summed_by_products_of_matrices(seed: int) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-12)
     alone = summed_by_matrices(one, one, sizes, axes)
     assert alone is None, "one table has nothing that the other has not"
+
+
+@pytest.mark.parametrize("scale", [1e-39, 1e-64, 1e-150])
+def test_posteriors_from_many_improbable_values_keep_their_digits(scale: float) -> None:
+    random = np.random.default_rng(0)
+    names = [f"h{number}" for number in range(12)]
+    seen = [f"y{number}" for number in range(12)]
+    tables: dict[str, np.ndarray] = {name: random.dirichlet(np.ones(3), 3 if name != "h0" else 1) for name in names}
+    for name in seen:
+        share = random.random(3) * scale
+        tables[name] = np.stack([1 - share, share], axis=1)
+    arcs = [*pairwise(names), *zip(names, seen, strict=True)]
+    net = BayesianNetwork({**dict.fromkeys(names, 3), **dict.fromkeys(seen, 2)}, arcs, tables)
+    row = dict.fromkeys(seen, 1)
+    np.testing.assert_allclose(net.posterior(row, "h6"), net.posterior(row, "h6", engine="reference"), rtol=1e-9)

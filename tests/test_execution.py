@@ -150,9 +150,14 @@ def test_what_was_decided_is_told() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cycles", [1, 3])
-def test_starts_run_at_once_give_the_same_bits(cycles: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("cycles", "together"), [(1, False), (3, False), (1, True)])
+def test_starts_run_at_once_give_the_same_bits(
+    cycles: int, together: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(execution, "SHORT_EPOCH", 10**6)
+    if not together:
+        monkeypatch.setattr(execution, "CELLS_TOGETHER", 0)
+    how = "6 starts together, 3 threads" if together else "3 starts at once, 1 thread each"
     data, nets = rows(400), [fgrn.lvm(STATES, hidden=4) for _ in range(3)]
     options: dict[str, Any] = {"epochs": 15, "starts": 6, "cycles": cycles, "engine": "cpu", "seed": 3}
     calls: list[tuple[int, int]] = []
@@ -163,15 +168,51 @@ def test_starts_run_at_once_give_the_same_bits(cycles: int, tmp_path: Path, monk
     ]
     assert nets[0] == nets[1] == nets[2]
     assert [history.execution.rpartition(": ")[2] for history in histories] == [
-        "400 rows, 3 starts at once, 1 thread each",
+        f"400 rows, {how}",
         "400 rows, 1 thread",
-        "400 rows, 3 starts at once, 1 thread each",
+        f"400 rows, {how}",
     ]
     assert calls == sorted(calls)
     assert all(np.array_equal(histories[0].starts, other.starts) for other in histories[1:])
     again = fgrn.lvm(STATES, hidden=4)
     again.learn(data, **options, threads=3, checkpoint=tmp_path / "run.ckpt", resume=True)
     assert again == nets[0]
+
+
+@pytest.mark.parametrize("options", [{}, {"smoothing": 0.1, "accelerate": True, "tolerance": 1e-3}])
+@pytest.mark.parametrize("width", [2, 9])  # sums of short lines, and of long ones
+def test_starts_that_learn_together_have_the_bits_of_each_alone(
+    options: dict[str, Any], width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(1)
+    data = {f"Y{i}": rng.integers(-1, width, 300) for i in range(4)}
+    data = {name: [None if code < 0 else int(code) for code in codes] for name, codes in data.items()}
+    nets = [fgrn.lvm(dict.fromkeys(data, width), hidden=3) for _ in range(3)]
+    told = {"epochs": 40, "starts": 5, "engine": "cpu", "seed": 2, **options}
+    monkeypatch.setattr("fgrn.engines.star_counts.SHARED_WORK", 0)
+    histories = [net.learn(data, threads=threads, **told) for net, threads in zip(nets[:2], (1, 3), strict=True)]
+    assert [history.execution.rpartition("rows, ")[2] for history in histories] == [
+        "5 starts together, 1 thread",
+        "5 starts together, 3 threads",
+    ]
+    monkeypatch.setattr(execution, "CELLS_TOGETHER", 0)
+    histories.append(nets[2].learn(data, threads=1, **told))
+    assert histories[2].execution.endswith("300 rows, 1 thread")
+    assert nets[0] == nets[1] == nets[2]
+    for name in ("starts", "log_likelihood", "objective", "row_counts"):
+        assert all(np.array_equal(getattr(histories[2], name), getattr(one, name)) for one in histories)
+
+
+def test_a_start_that_finds_an_impossible_row_is_explained_as_alone() -> None:
+    net = fgrn.lvm({"A": 2, "B": 2}, hidden=2)
+    net.learn({"A": [0, 0], "B": [0, 1]}, epochs=1)
+    data = {"A": [0, 0, 0, 1], "B": [0, 1, 0, 1]}
+    told = []
+    for starts in (1, 3):
+        with pytest.raises(fgrn.ImpossibleEvidence, match="Row 3: ") as raised:
+            net.learn(data, only=["B"], starts=starts, engine="cpu")
+        told.append(str(raised.value))
+    assert told[0] == told[1]
 
 
 def test_starts_whose_epochs_are_short_run_one_after_the_other() -> None:
@@ -185,6 +226,7 @@ def test_starts_whose_epochs_are_short_run_one_after_the_other() -> None:
 @pytest.mark.slow
 def test_an_error_in_a_start_is_that_of_the_first_and_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "SHORT_EPOCH", 10**6)
+    monkeypatch.setattr(execution, "CELLS_TOGETHER", 0)
     counted = em.updated
     parameters: set[int] = set()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -361,26 +360,35 @@ def test_the_formats_of_tables_are_named_by_the_option(tmp_path: Path, capsys: p
     assert "Of DATA" not in said(capsys, "query", "--help")[0]
 
 
-@pytest.mark.parametrize("terminal", [True, False])
-def test_a_terminal_shows_once_that_kernels_are_compiled(
-    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+def test_columns_that_are_alike_have_one_line_where_there_are_many(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from fgrn import cli
+    path, names = tmp_path / "t.csv", [f"q{number}" for number in range(50)]
+    lines = [",".join(["yes" if (row + at) % 3 else "no" for at in range(50)] + ["abc"[row % 3]]) for row in range(12)]
+    path.write_text("\n".join([",".join([*names, "town"]), *lines]) + "\n")
+    out, _ = said(capsys, "fit", path, "--hidden", "2", "-o", tmp_path / "m.fgrn")
+    assert out.startswith(
+        "Schema of 51 columns, those with the same levels in one line\n  50 columns  q0, q1, ... (48 more)"
+    )
+    assert "  1 column    town" in out
+    assert "105 free parameters are more than the 12 rows" in out
+    shown = said(capsys, "fit", path, "--hidden", "2", "-o", tmp_path / "m.fgrn", "--json")[0]
+    assert json.loads(shown)["parameters"] == 2 * (50 + 2) + 1
+
+
+def test_people_are_told_once_that_kernels_are_compiled(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """As a warning of the logger, which Python writes to standard error where no logging is set up."""
     from fgrn.engines.kernels import cache
 
     context = SimpleNamespace(refresh=lambda: None, codegen=lambda: SimpleNamespace(magic_tuple=lambda: ()))
     monkeypatch.setattr(cache, "folders", lambda: [tmp_path])
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-
-    def compile_two(_: Any) -> int:
-        assert cache.KernelCache(rain).load_overload("signature", context) is None
-        assert cache.KernelCache(shops).load_overload("signature", context) is None
-        return 0
-
-    monkeypatch.setattr(cli, "_run", compile_two)
-    assert "compiling" not in capsys.readouterr().err
-    assert main([]) == 0
-    assert capsys.readouterr().err.count("compiling, once on this machine") == int(terminal)
+    monkeypatch.setattr(cache._Said, "compiling", False)
+    for kernel in (rain, shops):
+        assert cache.KernelCache(kernel).load_overload("signature", context) is None
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(told) == 1 and "rain, ...), once on this machine" in told[0]
 
 
 def test_more_hidden_states_than_can_be_learnt_are_refused_at_once(

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 import fgrn
 from fgrn import FgrnError, plots
 from fgrn.cli import main
-from fgrn.plots.style import percent
+from fgrn.plots.style import in_order_of_numbers, percent
 
 
 def distributions(states: int, columns: dict[str, int], seed: int = 0) -> dict[Any, dict[str, dict[Any, float]]]:
@@ -150,6 +150,19 @@ def test_levels_that_are_absent_have_no_probability() -> None:
     given = {"a": {"Y": {"no": 0.5, "yes": 0.5}}, "b": {"Y": {"no": 1.0}}}
     lift = cells(plots.prototypes(given, base={"Y": {"no": 0.25, "yes": 0.75}}))["Y"]
     np.testing.assert_allclose(lift, [[1, 2], [np.log2(0.5 / 0.75), -2]])
+
+
+def test_numbers_in_names_are_in_order_and_an_order_that_was_chosen_is_kept() -> None:
+    groups = ["group 1", "group 10", "group 2"]
+    assert in_order_of_numbers(groups) == ["group 1", "group 2", "group 10"]
+    for chosen in (["low", "high"], ["0.25", "0.5", "10"], [1, 10, 2], ["", "1"]):
+        assert in_order_of_numbers(chosen) == chosen
+    profiles = {state: {"item": {"no": 0.5, "yes": 0.5}} for state in groups}
+    figure = plots.prototypes(profiles, shares=[1, 1, 2])
+    assert [label.get_text() for label in figure.axes[0].get_xticklabels()[:3]] == [
+        "group 1\n25%", "group 2\n50%", "group 10\n25%",
+    ]  # fmt: skip
+    assert any("of each class" in text for text in texts(figure))
 
 
 def test_the_most_telling_columns_are_kept() -> None:

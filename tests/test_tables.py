@@ -223,6 +223,16 @@ def test_truth_and_number_that_count_as_one_state_are_told(read: Any) -> None:
             read({"a": values, "b": ["u", "v", "u"]})
 
 
+@pytest.mark.parametrize("read", [Schema.infer, fgrn.search])
+def test_truth_and_number_in_different_batches_of_a_stream_are_told(read: Any) -> None:
+    words = {"b": ["u", "v"]}
+    with pytest.warns(fgrn.TableWarning, match="Column 'a': True and 1 are equal, and count as one state"):
+        read(fgrn.Stream(lambda: iter([{"a": [True, False], **words}, {"a": [1, 2], **words}])))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read(fgrn.Stream(lambda: iter([{"a": [True, False], **words}, {"a": [2, 3], **words}])))
+
+
 @pytest.mark.parametrize("kind", every_kind())
 def test_a_network_reads_any_kind_alike(kind: str) -> None:
     table = every_kind()[kind]

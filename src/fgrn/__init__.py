@@ -209,9 +209,12 @@ _moved.find_moved()
 
 def __getattr__(name: str) -> Any:
     """Import everything when it is first used, so that `import fgrn` is over at once."""
-    if name in _BASIC or name in _FOLDERS:
-        for one, module in _BASIC.items():
-            globals()[one] = getattr(import_module(f".{module}", __name__), one)
+    if name in _BASIC:
+        globals()[name] = found = getattr(import_module(f".{_BASIC[name]}", __name__), name)
+        return found
+    if name in _FOLDERS:  # with the modules in it that everything basic is made of
+        for module in _BASIC.values():
+            import_module(f".{module}", __name__)
         return globals()[name]
     if name in _ESTIMATORS:
         return getattr(import_module(".estimators", __name__), name)

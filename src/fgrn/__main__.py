@@ -5,27 +5,49 @@ What the command needs is imported inside `entry`, so that Ctrl-C ends it withou
 
 from __future__ import annotations
 
+import gc
 import sys
+import warnings
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import LazyLoader
 from typing import Any
 
+LATER = frozenset(
+    {
+        "asyncio",
+        "matplotlib.dviread",
+        "numpy.f2py",
+        "numpy.testing",
+        "scipy.special",
+        "scipy.stats",
+        "urllib.request",
+        "yaml",
+    }
+)
+"""Modules that libraries import whether they use them or not: loaded when one of their attributes is first used."""
+
+NEVER = frozenset({"mpl_toolkits.mplot3d", "pandas"})
+"""Modules that libraries import where they are installed, and that no command uses."""
+
+FEW_COLLECTIONS = 100_000
+"""How many objects are made before garbage is looked for: imports make many, and all of them are kept."""
+
 
 class QuickImports(MetaPathFinder):
-    """Import finder of the command: what PyArrow and scikit-learn load, and no command uses, takes no time.
+    """Import finder of the command: what libraries import, and the command does not use, takes no time.
 
-    pandas is hidden, unless a cluster is asked for, whose library needs it; `scipy.stats` is loaded when one of its
-    attributes is first used.
+    It loads the modules `LATER` when they are used, and hides those of `NEVER`; pandas is not hidden if a cluster is
+    asked for, whose library needs it.
     """
 
-    hides_pandas = "--dask" not in sys.argv
+    hidden = NEVER - {"pandas"} if "--dask" in sys.argv else NEVER
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        """Refuse pandas, load `scipy.stats` later, and leave other modules to other finders."""
-        if fullname == "pandas" and self.hides_pandas:
-            raise ModuleNotFoundError("No module named 'pandas'", name=fullname)
-        found = PathFinder.find_spec(fullname, path) if fullname == "scipy.stats" else None
+        """Refuse some modules, load some later, and leave others to other finders."""
+        if fullname in self.hidden:
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+        found = PathFinder.find_spec(fullname, path) if fullname in LATER else None
         if found is not None and found.loader is not None:
             found.loader = LazyLoader(found.loader)
         return found
@@ -34,7 +56,9 @@ class QuickImports(MetaPathFinder):
 def entry() -> None:
     """Run the installed command, and exit with its status."""
     try:
+        gc.set_threshold(FEW_COLLECTIONS)
         sys.meta_path.insert(0, QuickImports())
+        warnings.filterwarnings("ignore", "Unable to import Axes3D")  # matplotlib misses it, and needs it for 3D only
         from .cli import main
 
         status = main()

@@ -21,7 +21,7 @@ from ..flow.evidence import encode
 from ..flow.marginals import refuse_impossible
 from ..flow.mstep import Smoothing
 from ..tables import frames
-from .elimination import PrunedModel, hard_and_soft
+from .elimination import PrunedModel, TableNumbers, hard_and_soft
 
 if TYPE_CHECKING:
     from ..flow.parameters import Specification
@@ -205,7 +205,7 @@ def _variances(
     given: dict[int, np.ndarray] = {}  # by table: (states of the target, rows, states)
     for state in np.flatnonzero(share > 0).tolist():
         masked = arrays[target] * (np.arange(axis) == state)
-        cells = near.families(network.index, {**arrays, target: masked}, one)
+        cells = near.families(network.index, arrays.with_changed({target: masked}), one)
         for part, found in zip(near.parts, cells, strict=True):
             number = layout.table_number(part.name)
             if np.isinf(totals[number]).all():
@@ -249,7 +249,7 @@ def _drawn_answers(
             number: _drawn_table(layout.table(network._parameters.values, number), totals[number], random)
             for number in dict.fromkeys(numbers.values())
         }
-        tables = {name: drawn[number].reshape(arrays[name].shape) for name, number in numbers.items()}
+        tables = TableNumbers((name, drawn[number].reshape(arrays[name].shape)) for name, number in numbers.items())
         found.append(near.joint(network.index, tables, one, (target,))[0][0])
     answers = np.array(found)
     return answers[answers.any(axis=1)]

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf, prod
+from functools import cached_property
+from math import ceil, inf, log10, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -35,11 +36,36 @@ MOST_LANES, FEW_LANES = 16, 8
 
 NUMBER_BYTES = 8
 
+DIGITS_OF_FACTOR = 35
+"""Zeros after the decimal point of a number, up to which it counts as one factor: `MANY_FACTORS` such are 1e-280."""
+
 CLIQUE_COST, STATE_COST, LANE_STATE_COST = 40.0, 0.012, 0.003
 """Microseconds: for a clique in a block of rows, and for a joint state in a row, of rows one by one or side by side."""
 
 SMALL_CLIQUE = 4_096
 """Joint states of a clique, up to which a table may come in though a smaller clique holds its variables too."""
+
+
+class TableNumbers(dict[str, np.ndarray]):
+    """The numbers of tables by name, an axis for each variable; and how small these are."""
+
+    @cached_property
+    def factors(self) -> dict[str, int]:
+        """For how many factors of a product each table counts: more than one if it has very small numbers."""
+        return {name: _factors_of(table) for name, table in self.items()}
+
+    def with_changed(self, changed: Mapping[str, np.ndarray]) -> TableNumbers:
+        """The same with other numbers for some tables."""
+        if not changed:
+            return self
+        found = TableNumbers({**self, **changed})
+        found.factors = {**self.factors, **{name: _factors_of(table) for name, table in changed.items()}}
+        return found
+
+
+def _factors_of(table: np.ndarray) -> int:
+    smallest = table.min(initial=1.0, where=table > 0)
+    return max(1, ceil(-log10(smallest) / DIGITS_OF_FACTOR))
 
 
 class TablePlace(NamedTuple):
@@ -122,7 +148,7 @@ class PrunedModel:
         return cls(variables, known, weighted & left, tuple(parts), tree, apart, limit)
 
     def joint(
-        self, index: Mapping[str, int], tables: Mapping[str, np.ndarray], evidence: Evidence, target: Sequence[str]
+        self, index: Mapping[str, int], tables: TableNumbers, evidence: Evidence, target: Sequence[str]
     ) -> tuple[np.ndarray, np.ndarray]:
         """The joint distribution of some variables in each row, and the log-likelihood of the row under the tables.
 
@@ -147,7 +173,7 @@ class PrunedModel:
     def marginals(
         self,
         index: Mapping[str, int],
-        tables: Mapping[str, np.ndarray],
+        tables: TableNumbers,
         evidence: Evidence,
         names: Sequence[str],
         largest: bool = False,
@@ -177,7 +203,7 @@ class PrunedModel:
             out /= np.repeat(np.where(total > 0, total, 1), sizes, axis=1)
         return out, logs
 
-    def families(self, index: Mapping[str, int], tables: Mapping[str, np.ndarray], row: Evidence) -> list[np.ndarray]:
+    def families(self, index: Mapping[str, int], tables: TableNumbers, row: Evidence) -> list[np.ndarray]:
         """The joint distribution of the variables of each table, given one row that is possible."""
         root = self.tree.largest
         ((_, sweep),) = self._sweeps(index, tables, row, self.tree.total, root)
@@ -193,7 +219,7 @@ class PrunedModel:
         return found
 
     def likeliest(
-        self, index: Mapping[str, int], tables: Mapping[str, np.ndarray], evidence: Evidence
+        self, index: Mapping[str, int], tables: TableNumbers, evidence: Evidence
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """The states of all variables that are likeliest together, by variable, and their log-probability."""
         parts, logs = [], [np.zeros(0)]
@@ -208,7 +234,7 @@ class PrunedModel:
     def drawn(
         self,
         index: Mapping[str, int],
-        tables: Mapping[str, np.ndarray],
+        tables: TableNumbers,
         row: Evidence,
         samples: int,
         random: np.random.Generator,
@@ -223,7 +249,7 @@ class PrunedModel:
     def _joint_blocks(
         self,
         index: Mapping[str, int],
-        tables: Mapping[str, np.ndarray],
+        tables: TableNumbers,
         evidence: Evidence,
         asked: tuple[str, ...],
         root: int,
@@ -251,7 +277,7 @@ class PrunedModel:
     def _marginal_blocks(
         self,
         index: Mapping[str, int],
-        tables: Mapping[str, np.ndarray],
+        tables: TableNumbers,
         evidence: Evidence,
         names: Sequence[str],
         largest: bool,
@@ -296,11 +322,9 @@ class PrunedModel:
         shared = sum([prod([self.tree.sizes[name] for name in common]) for _, _, common in self.tree.edges])
         return NUMBER_BYTES * (self.tree.total + 2 * shared * MOST_LANES) <= self.memory
 
-    def _lanes(
-        self, tables: Mapping[str, np.ndarray], rows: int, root: int, wanted: Sequence[str] = ()
-    ) -> LaneSweep | None:
+    def _lanes(self, tables: TableNumbers, rows: int, root: int, wanted: Sequence[str] = ()) -> LaneSweep | None:
         """The cliques for many rows side by side; None where that is not done, or a product might vanish."""
-        if not self._in_lanes(rows):
+        if not self._in_lanes(rows) or any(tables.factors[part.name] > 1 for part in self.parts):
             return None
         from .lane_sweeps import LaneSweep
 
@@ -312,7 +336,7 @@ class PrunedModel:
         found = LaneSweep(layout.order, self.tree.sizes, same, self._varying_tables(tables, root), wanted)
         return found if found.suits else None
 
-    def _varying_tables(self, tables: Mapping[str, np.ndarray], root: int) -> dict[int, list[VaryingTable]]:
+    def _varying_tables(self, tables: TableNumbers, root: int) -> dict[int, list[VaryingTable]]:
         """The tables that rows differ in, by clique: those with known variables, and weights."""
         from .lane_sweeps import VaryingTable
 
@@ -344,11 +368,11 @@ class PrunedModel:
             yield rows, codes, weights
 
     def _sweeps(
-        self, index: Mapping[str, int], tables: Mapping[str, np.ndarray], evidence: Evidence, cells: int, root: int
+        self, index: Mapping[str, int], tables: TableNumbers, evidence: Evidence, cells: int, root: int
     ) -> Iterator[tuple[Evidence, CliqueSweep]]:
         """Blocks of rows, each with the tables of the cliques; a row takes so many cells."""
         step = max(1, CELLS_AT_ONCE // max(cells, 1))
-        layout = self._layout(root)
+        layout, factors = self._layout(root), tables.factors
         for first in range(0, evidence.rows, step):
             rows = evidence if evidence.rows <= step else evidence.take(slice(first, first + step))
             if rows.rows == 1:
@@ -358,7 +382,7 @@ class PrunedModel:
                 codes = self._codes(index, rows)
             homes: list[list[tuple[int, np.ndarray]]] = [[] for _ in self.tree.cliques]
             for part, place in zip(self.parts, layout.places, strict=True):
-                homes[place.clique].append((1, place.filled(tables[part.name], codes)))
+                homes[place.clique].append((factors[part.name], place.filled(tables[part.name], codes)))
             for name, clique, shape in layout.weights:
                 weights = rows.weights(index[name], self.variables[name].cardinality)
                 homes[clique].append((1, weights.reshape(-1, *shape)))

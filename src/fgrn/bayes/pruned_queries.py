@@ -17,7 +17,7 @@ from ..flow.marginals import refuse_impossible
 from ..flow.messages import Messages
 from ..tables import frames
 from ..tables.encoded import Evidence
-from .elimination import PrunedModel, hard_and_soft
+from .elimination import PrunedModel, TableNumbers, hard_and_soft
 from .realisation import ScopedTable
 from .table_graph import TableGraph
 
@@ -66,12 +66,15 @@ class TableArrays:
     ) -> None:
         self.parameters = parameters
         layout, values = spec.layout, parameters.values
-        self.tables = {
-            part.name: layout.table(values, layout.table_number(part.name)).reshape(
-                [variables[one].cardinality for one in part.scope]
+        self.tables = TableNumbers(
+            (
+                part.name,
+                layout.table(values, layout.table_number(part.name)).reshape(
+                    [variables[one].cardinality for one in part.scope]
+                ),
             )
             for part in parts
-        }
+        )
 
     @cached_property
     def with_zeros(self) -> frozenset[str]:
@@ -136,7 +139,7 @@ class PrunedQueries:
         """
         model: Any = self
         near = self._near(target, known, weighted)
-        tables = {**self._arrays.tables, **changed} if changed else self._arrays.tables
+        tables = self._arrays.tables.with_changed(changed)
         shares, logs = near.joint(model.index, tables, evidence, target)
         logs = logs + evidence.log_scale + _taken_out(near.parts)
         apart = near.apart if likelihood else self._doubtful(near.apart, known, weighted, changed)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -142,7 +141,7 @@ def main(arguments: list[str] | None = None) -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("always", FgrnWarning)  # said each time, and never an error
         warnings.showwarning = _show_warning
-        with terminable(), _compilation_told():
+        with terminable():
             return _run(arguments)
 
 
@@ -150,35 +149,6 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     from .wording import spoken, tell
 
     tell(spoken(message))
-
-
-@contextmanager
-def _compilation_told() -> Iterator[None]:
-    """Say once, on a terminal, that kernels are being compiled, which takes up to half a minute."""
-    import logging
-
-    class Once(logging.Handler):
-        """Prints a message for the first kernel only."""
-
-        told = False
-
-        def emit(self, record: logging.LogRecord) -> None:
-            """Print the message unless it was printed before."""
-            if not self.told and sys.stderr.isatty():
-                self.told = True
-                say("compiling, once on this machine; this takes up to half a minute", err=True)
-
-    from .wording import say
-
-    log, handler = logging.getLogger("fgrn.kernels"), Once()
-    before = log.level
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)
-        log.setLevel(before)
 
 
 def _nobody_reads() -> int:

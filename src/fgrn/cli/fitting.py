@@ -22,6 +22,7 @@ from . import common
 from .choosing import STRUCTURES, BinCount, Refining, check_choice
 from .constraining import constraints_of
 from .model_rows import matched
+from .schema_text import schema_text
 from .signals import stoppable
 from .wording import say, tell
 
@@ -365,6 +366,7 @@ def _learnt(estimator: Any, rows: int, kept_back: int, output: str, interrupted:
         "interrupted": interrupted,
         "log_likelihood_per_row": float(history.per_row[-1]),
         "n_hidden": getattr(estimator, "n_hidden_", None),
+        "parameters": getattr(estimator.network_, "free_parameters", None),
         "not_estimated": {name: list(rows) for name, rows in history.not_estimated.items()},
     }
 
@@ -423,7 +425,7 @@ def _selection_lines(estimator: Any, interrupted: bool) -> list[str]:
 
 def _report_text(estimator: Any, report: dict[str, Any]) -> str:
     codes = None if estimator.missing_values is None else [str(code) for code in estimator.missing_values]
-    lines = [repr(estimator.schema_), common.missing_told(codes), ""]
+    lines = [schema_text(estimator.schema_), common.missing_told(codes), ""]
     if hasattr(estimator, "selection_"):
         lines += [*_selection_lines(estimator, report["interrupted"]), ""]
     how = "converged" if report["converged"] else "interrupted" if report["interrupted"] else "not converged"
@@ -446,5 +448,9 @@ def _report_text(estimator: Any, report: dict[str, Any]) -> str:
                          f"(always the largest class: {largest:.1%}){told}")  # fmt: skip
     if report["not_estimated"]:
         lines.append(estimator.history_.told_not_estimated)
+    free = report["parameters"]
+    if report["model"] == "LatentClassModel" and free is not None and free > report["rows"]:
+        lines.append(f"{free:,} free parameters are more than the {counted(report['rows'], 'row')}: other "
+                     "initialisations may find quite different classes. Fewer --hidden states need fewer.")  # fmt: skip
     lines.append(f"written: {report['file']}")
     return "\n".join(lines)

@@ -43,7 +43,10 @@ class ReadOnlyArrays:
 
 def first_beyond(numbers: np.ndarray) -> tuple[int, str] | None:
     """The first row whose number is infinite, or too large for a continuous column, and this in words; None if none."""
-    beyond = np.abs(numbers) > LARGEST_CONTINUOUS  # NaN is not
+    sizes = np.abs(numbers)
+    if sizes.max(initial=0.0) <= LARGEST_CONTINUOUS:
+        return None
+    beyond = sizes > LARGEST_CONTINUOUS  # NaN is not
     if not beyond.any():
         return None
     row = int(beyond.argmax())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,8 @@ def digest(*things: object) -> str:
 
     A field of a dataclass that was `added` later, by its metadata, is left out if it is None: older digests stay valid.
     """
+    from hashlib import blake2b  # loads OpenSSL, which takes longer than most modules
+
     total = blake2b(digest_size=16)
     for thing in things:
         for part in _parts(thing):

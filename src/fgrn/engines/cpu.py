@@ -8,6 +8,7 @@ engine, which tells impossible evidence from numbers too small for the linear do
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property, partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
@@ -16,15 +17,16 @@ import numpy as np
 
 from . import kernels, wide
 from .cycles import TableMessages
-from .kernels.arguments import ChainRows, ChainTables, KnownRows, PathRows, StarRows, StarWork, Tapes
+from .kernels.arguments import ChainRows, ChainTables, KnownRows, PathRows, StarRoom, StarRows, StarWork, Tapes
 from .linear import Loaded
 from .matrices import MatrixPrepared, tree_of_matrices
 from .packs import Known, aligned_zeros, kernel_array, known_entries, padded
-from .protocol import Engine
+from .protocol import Engine, RowCounts
 from .registry import get
 from .row_blocks import blocks_of_rows, thread_count
 from .scanners import BlockScanner
 from .scans import Scan
+from .star_counts import counts_of_each, star_room, star_work
 from .stars import ray_of
 from .tape import Tape, tape_for
 
@@ -50,9 +52,6 @@ VISITS = 24
 
 MOST_ROWS, MOST_RAY_ROWS = 2**15, 2**16
 """Rows per call when messages are kept: in general, and where a star shows one leg."""
-
-STAR_BYTES = 2**13
-"""Of the products of one block of rows of a star: they stay in the first-level cache until they are scattered."""
 
 WIDE_ROW = 2**24
 """Cells of the workspace of a row, above which rows come one at a time, on one thread: more would fill the memory."""
@@ -163,6 +162,7 @@ class Prepared:
         self._star_rows: dict[int, StarRows] = {}
         self._same = NOTHING
         self._star_work: list[StarWork] = []
+        self.star_rooms: list[tuple[StarRoom, StarWork]] = []  # that no thread is using
         self.spare: list[np.ndarray] = []  # counts whose memory may be used again: fresh memory is slow the first time
         self.held: list[dict[int, TableMessages]] = []  # the same for messages of all blocks, by their first rows
         self.maps = kernel_array(plan.maps, np.uint64)
@@ -230,7 +230,7 @@ class Prepared:
 
     def rest(self) -> None:
         """See `fgrn.engines.Prepared`."""
-        self.spare, self.held, self._star_work, self._same = [], [], [], NOTHING
+        self.spare, self.held, self._star_work, self.star_rooms, self._same = [], [], [], [], NOTHING
 
     def weights_of(self, rows: slice) -> np.ndarray:
         """Return the weights of a block as an array; one weight for all rows is written out once, not per block."""
@@ -263,14 +263,28 @@ class Prepared:
         try:
             return self._star_work.pop()
         except IndexError:  # several threads may ask
-            stride = self.tape.regions[0].stride
-            block = max(1, STAR_BYTES // (8 * stride))
-            careful = np.empty(stride), np.empty(stride, dtype=np.int64)
-            return StarWork(aligned_zeros(block * stride), np.empty(block), np.empty(block), *careful)
+            return star_work(self.tape.regions[0].stride)
 
     def done_with(self, work: StarWork) -> None:
         """Keep arrays that `star_work` gave out for the next block."""
         self._star_work.append(work)
+
+    def star_room(self) -> tuple[StarRoom, StarWork]:
+        """Take arrays for a star under one vector of parameters, for one thread; it puts them back in `star_rooms`."""
+        try:
+            return self.star_rooms.pop()
+        except IndexError:  # several threads may ask
+            room = star_room(self.packing, self.tape.joint_size, self.tape.posteriors, self.evidence.rows)
+            return room, star_work(self.tape.regions[0].stride)
+
+    @cached_property
+    def counts_together(self) -> bool:
+        """See `fgrn.engines.CountsTogether`: stars, of which all rows are one block."""
+        return self.kernel == "star" and len(self.blocks) == 1 and self.evidence.disk is None
+
+    def counts_of_each(self, values: Sequence[np.ndarray], expect: bool) -> Sequence[RowCounts | None]:
+        """See `fgrn.engines.CountsTogether`."""
+        return counts_of_each(self, values, expect)
 
     def star_rows(self, rows: slice) -> StarRows:
         """Return the evidence in a block of rows of a star.

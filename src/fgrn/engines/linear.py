@@ -13,10 +13,11 @@ from . import kernels, wide
 from .cycles import TableMessages, counts_from_messages, table_messages, transposed_tables
 from .kernels.arguments import RowBooks, ShownMessages, StarTables, Tables, Totals, Work
 from .kernels.basics import FAINT
-from .packs import aligned_zeros, load_joint, padded
+from .packs import Joint, aligned_zeros, load_joint, padded
 from .protocol import PARTS, Buffers, RowCounts
 from .protocol import Loaded as AnyLoaded
 from .row_blocks import in_order, put_together, sum_of_blocks
+from .star_counts import counts_of_block, counts_of_each
 from .stars import Ray
 
 if TYPE_CHECKING:
@@ -33,10 +34,15 @@ class Loaded:
         self.prepared = prepared
         self.by_fallback: dict[int, np.ndarray] = {}  # counts of the fallback by the first row of a block
         self.values = np.array(values, dtype=np.float64)
-        self.joint = load_joint(prepared.packing, self.values, prepared.maps, tape.joint_size)
         self.with_products, self.is_deep = self.values, False
         if tape.products:
             self.with_products, self.is_deep = tape.multiplied.of(plan, tape.products, values)
+
+    @cached_property
+    def joint(self) -> Joint:
+        """The joint tables of packed leaves."""
+        mine = self.prepared
+        return load_joint(mine.packing, self.values, mine.maps, mine.tape.joint_size)
 
     @cached_property
     def transposed(self) -> np.ndarray:
@@ -194,6 +200,8 @@ class Loaded:
             if disk is not None:
                 disk.release()
 
+        if mine.counts_together and (alone := counts_of_each(mine, [self.values], expect)[0]) is not None:
+            return alone
         found = sum_of_blocks(mine.threads, lambda rows: self.counts_of(rows, expect), mine.blocks, after)
         if found is None:
             return RowCounts(np.zeros(mine.plan.layout.size), 0.0, NO_ROWS)
@@ -210,7 +218,7 @@ class Loaded:
         if mine.kernel == "lanes":
             return wide.counts(self, rows, expect, raw)
         count = self._star_counts if mine.kernel == "star" else self._tree_counts
-        likelihood, where = count(rows, mine.weights_of(rows), expect, *self.parts_of(raw))
+        likelihood, where = count(rows, expect, *self.parts_of(raw))
         if not len(where):
             return RowCounts(raw, likelihood, where)
         found = self._fallback(rows, where).counts(expect)
@@ -264,16 +272,8 @@ class Loaded:
         """Split a vector of counts into those of packs, posteriors, and inner tables."""
         return [raw[part] for part in self.prepared.parts]
 
-    def _star_counts(
-        self, rows: slice, weights: np.ndarray, expect: bool, joint: np.ndarray, *_: np.ndarray
-    ) -> tuple[float, np.ndarray]:
-        doubtful = np.zeros(len(weights), dtype=np.bool_)
-        work = self.prepared.star_work()
-        likelihood, found = kernels.star(
-            len(weights), self.prepared.star_rows(rows), self._star, work, weights, doubtful, joint
-        )
-        self.prepared.done_with(work)
-        return likelihood, np.flatnonzero(doubtful) if found else NO_ROWS
+    def _star_counts(self, rows: slice, expect: bool, joint: np.ndarray, *_: np.ndarray) -> tuple[float, np.ndarray]:
+        return counts_of_block(self.prepared, rows, self.values, self.joint, expect, joint)
 
     @cached_property
     def _star(self) -> StarTables:
@@ -291,10 +291,9 @@ class Loaded:
         columns[:, : region.states] = table.T
         return columns.ravel()
 
-    def _tree_counts(
-        self, rows: slice, weights: np.ndarray, expect: bool, *counts: np.ndarray
-    ) -> tuple[float, np.ndarray]:
+    def _tree_counts(self, rows: slice, expect: bool, *counts: np.ndarray) -> tuple[float, np.ndarray]:
         work, known = self.prepared.workspace()
+        weights = self.prepared.weights_of(rows)
         found, doubtful = self._run(rows, self.prepared.block, work, known, work, known, weights, expect, counts)
         likelihood = float((weights * np.where(doubtful, 0.0, found.log_likelihood)).sum())
         return likelihood, np.flatnonzero(doubtful)

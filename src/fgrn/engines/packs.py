@@ -16,15 +16,13 @@ import numpy as np
 
 from . import kernels
 from .kernels.arguments import FOLD, LEAF, PACK, PRIOR, UNKNOWN_LEAF, Packing
+from .kernels.basics import DEEPEST
 
 if TYPE_CHECKING:
     from ..plan.plan import Plan, Program
 
 BLOCK = 256
 """Rows whose codes are made together."""
-
-DEEPEST = 900
-"""By as many bits the cells of a pack may differ before a product of the smallest could vanish."""
 
 LINE = 64
 """Bytes of a line of the cache. Rows of a joint table that cross lines as seldom as they can are much faster."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -156,6 +156,22 @@ class Prepared(Protocol):
 
     def load(self, values: np.ndarray) -> Loaded:
         """Lay out parameters, a flat vector in the plan's layout, and the current values of soft evidence."""
+
+
+@runtime_checkable
+class CountsTogether(Protocol):
+    """Rows laid out by an engine that can count them under several vectors of parameters in one call.
+
+    counts_together   whether it can with these rows
+    """
+
+    counts_together: bool
+
+    def counts_of_each(self, values: Sequence[np.ndarray], expect: bool) -> Sequence[RowCounts | None]:
+        """Return the expected counts of all rows under each vector of parameters, as `Loaded.counts` returns them.
+
+        None for a vector that has to be counted by itself, since a row is next to impossible under it.
+        """
 
 
 class Engine(Protocol):

@@ -394,6 +394,7 @@ class LatentEstimator(TableEstimator):
     def complete(self, X: Any, return_proba: bool = False) -> Any:
         """Return the table with missing values imputed: the most probable level, or the expected number.
 
+        An expected number need not be whole: a column of whole numbers then becomes one of floats.
         A column of which nothing was known in training stays as it is, and so does a level that was not seen there:
         for the other columns it is unknown. A table with names may have the class of a classifier as a column, too: it
         is imputed where it is missing, and tells of the other columns where it is known.

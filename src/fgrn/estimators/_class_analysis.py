@@ -80,10 +80,10 @@ class ClassAnalysis(KeptRows):
             numbers = replace(numbers, constraints=net._constrained_moments(self.constraints))
         return replace(found, held=held.astype(bool), leader=leader, numbers=numbers)
 
-    def _refuse_constraints(self, what: str) -> None:
-        """Raise an error where constraints are not known of."""
+    def _refuse_constraints(self, what: str, instead: str = "fit a model without them") -> None:
+        """Raise an error where constraints are not known of; `instead` is what can be done."""
         if self.constraints:
-            raise LearningError(f"are not met by {what}.", setting="constraints", remedies="fit a model without them")
+            raise LearningError(f"are not met by {what}.", setting="constraints", remedies=instead)
 
     def _fit_table(self, kind: str, table: EncodedTable, batch: bool = False) -> Self:
         super()._fit_table(kind, table, batch)
@@ -323,7 +323,9 @@ class ClassAnalysis(KeptRows):
             items: the columns that are tested alone; all unless given.
             n_init: starts of the models, the first from the estimate; those of the model unless given.
         """
-        self._refuse_constraints("groups")
+        self._refuse_constraints(
+            "groups, whose item-response probabilities are equal or free", "compare groups of a model without them"
+        )
         if not self.learn_prior:
             raise LearningError(
                 "must be True to compare groups, whose class sizes are estimated.",
@@ -344,7 +346,9 @@ class ClassAnalysis(KeptRows):
             by: "size", the largest first; a pair (column, level), the class that has the level most often first; or a
                 list of the present numbers of the classes in their new order.
         """
-        self._refuse_constraints("another order of the classes, which they number")
+        self._refuse_constraints(
+            "another order of the classes, which they number", "number the classes in them as you want to have them"
+        )
         model = self._estimates()
         order = class_order(model, by)
         self.network_ = with_states_ordered(self.network_, order)

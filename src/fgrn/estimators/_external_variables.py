@@ -158,7 +158,7 @@ class ExternalVariables(ClassAnalysis):
         if steps == 2:
             first = Uncertainty.of(model, rows)
             return later_outcome(model, rows, first, outcome, partial(fit_outcome, options), how, level)
-        self._refuse_constraints("one step")
+        self._refuse_constraints("one step", "take steps=2 or steps=3, which keep the classes as they are")
         starts = self.n_init if n_init is None else n_init
         settings.whole("n_init", starts, 1, LearningError)
 

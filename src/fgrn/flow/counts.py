@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
 
 from ..core import settings
-from ..engines import Engine, Prepared, RowCounts
+from ..engines import CountsTogether, Engine, Prepared, RowCounts
 from ..plan.plan import Plan, Program
 from ..plan.schedule import Programs
 from ..tables.encoded import Evidence
@@ -40,6 +40,10 @@ class Counts:
         return Counts(
             self.values + other.values, self.log_likelihood + other.log_likelihood, self.weight + other.weight
         )
+
+
+CountEach: TypeAlias = Callable[[Sequence[np.ndarray]], Sequence[Counts | None]]
+"""Counts rows under several vectors of parameters in one call; None for one that has to be counted by itself."""
 
 
 def decayed(running: np.ndarray | None, fresh: np.ndarray, step: float) -> np.ndarray:
@@ -113,6 +117,12 @@ class LocalEStep:
         prepared = self._counting
         return CountingMethod(prepared.kernel, self._rows.rows, prepared.rows_at_once, prepared.threads, shareable=True)
 
+    @property
+    def together(self) -> CountEach | None:
+        """See `fgrn.flow.esteps.TogetherEStep`."""
+        prepared = self._counting
+        return self._count_each if isinstance(prepared, CountsTogether) and prepared.counts_together else None
+
     def count(self, values: np.ndarray) -> Counts:
         """Return the expected counts under these parameters."""
         try:
@@ -123,6 +133,16 @@ class LocalEStep:
         if len(found.impossible) and self._rows is not self.evidence:
             replace(self, merge=False).count(values)  # to name the rows as they are in the table
         return self._checked(found)
+
+    def _count_each(self, values: Sequence[np.ndarray]) -> list[Counts | None]:
+        """The expected counts under each of several vectors of parameters; None for one to be counted by itself."""
+        prepared = cast("CountsTogether", self._counting)
+        try:
+            every = prepared.counts_of_each(values, self.expect)
+        finally:
+            if self.rests:
+                self._counting.rest()
+        return [None if found is None else self._checked(found) for found in every]
 
     def count_with_posterior(self, values: np.ndarray, edge: int) -> tuple[Counts, np.ndarray]:
         """Return the expected counts, and the posterior of a variable in each row, (rows, states)."""

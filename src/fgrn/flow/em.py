@@ -11,8 +11,10 @@ With rows kept back, learning keeps the parameters under which these were the mo
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Event, RLock
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -22,11 +24,11 @@ from ..core.exceptions import LearningError
 from ..engines import in_order
 from ..plan.plan import Layout
 from .acceleration import Extrapolation
-from .counts import Counts
+from .counts import CountEach, Counts
 from .esteps import EStep, ESteps, Explained
 from .history import History, training_record
 from .minibatch import one_pass
-from .mstep import Smoothing, named_lines, uncounted, unmoved, updated
+from .mstep import Smoothing, named_lines, uncounted, unmoved, updated, updated_each
 from .parameters import Parameters, Specification, kept_by_engine, random_start
 from .rule import Rule
 
@@ -125,10 +127,12 @@ def learn(
     watch: Watcher | None = None,
     keeper: Keeper | None = None,
     starts_at_once: int = 1,
+    starts_together: int = 1,
 ) -> tuple[Parameters, History]:
     """Run EM from several starts and return the best; the first start continues from the given parameters.
 
-    Some may be run at once, on threads; the results are the same, and the calls of `watch` and `keeper` mixed.
+    Some may be run at once: on threads, or together, with one call of the E-step that counts for all of them. The
+    results are the same, and the calls of `watch` and `keeper` mixed.
     """
     if watch is not None and not callable(watch):
         raise LearningError(f"'watch' must be a function of (start, epoch, log-likelihood). Got {watch!r} instead.")
@@ -150,27 +154,32 @@ def learn(
     def drawn_for(number: int) -> Parameters:
         return random_start(spec, parameters, rule.seed, number, again=number > 0)
 
-    def run(number: int) -> None:
+    def run(number: int) -> Generator[np.ndarray, _Counted]:
         begun = drawn_for(number)
         with one_at_a_time:
             while len(starts) <= number:  # those before may be about to begin, on another thread
                 starts.append(Start(begun if len(starts) == number else drawn_for(len(starts))))
+        origin, keep = (parameters, begun), partial(kept, number)
+        yield from _epochs(esteps, spec, origin, starts[number], rule, smoothing, number, watched, keep)
+        if rule.starts > 1 and starts[number].final is None:  # the last update is not in the history yet
+            if starts[number].validations:
+                final = max(starts[number].validations)
+            else:
+                counted = yield starts[number].parameters.values
+                final = counted.counts.log_likelihood + counted.log_prior
+            kept(number, replace(starts[number], final=final), ended=True)
+
+    def run_together(numbers: Sequence[int]) -> None:
         try:
-            for start in _epochs(esteps, spec, (parameters, begun), starts[number], rule, smoothing, number, watched):
-                kept(number, start)
-            if rule.starts > 1 and starts[number].final is None:  # the last update is not in the history yet
-                values = starts[number].parameters.values
-                if starts[number].validations:
-                    final = max(starts[number].validations)
-                else:
-                    counts = esteps.whole.count(values)
-                    final = counts.log_likelihood + smoothing.log_prior(spec, values, counts.values)
-                kept(number, replace(starts[number], final=final), ended=True)
+            _in_step([run(number) for number in numbers], counted)
         except BaseException:
             has_failed.set()  # the others need not go on
             raise
 
-    for _ in in_order(starts_at_once, run, range(rule.starts)):
+    counted = partial(_counted, esteps, spec, smoothing, esteps.together if starts_together > 1 else None)
+    every = range(rule.starts)
+    groups = [every[first : first + starts_together] for first in every[::starts_together]]
+    for _ in in_order(starts_at_once, run_together, groups):
         pass
     finals = [start.final for start in starts] if rule.starts > 1 else []
     best = int(np.argmax(np.array(finals, dtype=np.float64))) if finals else 0
@@ -186,6 +195,55 @@ def outcome(starts: Sequence[Start], best: int, finals: Sequence[float | None], 
         np.array(finals, dtype=np.float64), named_lines(layout, kept.uncounted), validation=np.array(kept.validations),
         row_counts=np.zeros(0) if kept.row_counts is None else kept.row_counts,
     )  # fmt: skip
+
+
+class _Counted(NamedTuple):
+    """What a start is told of the parameters it asked about: counts, the log prior, and their update if it is known."""
+
+    counts: Counts
+    log_prior: float
+    updated: np.ndarray | None = None
+
+    @property
+    def objective(self) -> float:
+        """The logarithm of what learning makes as large as it can."""
+        return self.counts.log_likelihood + self.log_prior
+
+
+def _in_step(
+    runs: Sequence[Generator[np.ndarray, _Counted]], counted: Callable[[list[np.ndarray]], list[_Counted]]
+) -> None:
+    """Run starts until all have ended: whatever parameters they ask about next are counted in one call."""
+    asked: dict[Generator[np.ndarray, _Counted], np.ndarray] = {}
+    for run in runs:
+        with suppress(StopIteration):  # it had ended before
+            asked[run] = next(run)
+    while asked:
+        for run, answer in zip(list(asked), counted(list(asked.values())), strict=True):
+            try:
+                asked[run] = run.send(answer)
+            except StopIteration:
+                del asked[run]
+
+
+def _counted(
+    esteps: ESteps,
+    spec: Specification,
+    smoothing: Smoothing,
+    together: CountEach | None,
+    asked: Sequence[np.ndarray],
+) -> list[_Counted]:
+    """Count all rows under each vector of parameters that is asked about: several of them `together`, if that can be.
+
+    With these the prior and the update of all are computed at once, too.
+    """
+    if together is None or len(asked) == 1:
+        alone = [(values, esteps.whole.count(values)) for values in asked]
+        return [_Counted(counts, smoothing.log_prior(spec, values, counts.values)) for values, counts in alone]
+    every = [one or esteps.whole.count(values) for one, values in zip(together(asked), asked, strict=True)]
+    priors = smoothing.log_priors(spec, np.array(asked))
+    updates = updated_each(spec, np.array([counts.values for counts in every]), smoothing)
+    return [_Counted(*one) for one in zip(every, priors, updates, strict=True)]
 
 
 class _Epoch(NamedTuple):
@@ -207,20 +265,31 @@ def _epochs(
     smoothing: Smoothing,
     number: int,
     watch: Watcher | None,
-) -> Iterator[Start]:
-    """Yield the start after each remaining epoch; `origin` are the parameters before and after the random draw."""
+    keep: Callable[[Start], None],
+) -> Generator[np.ndarray, _Counted]:
+    """Run the remaining epochs of a start; yields parameters that it has to know the counts under.
+
+    Args:
+        esteps: over all rows, batches of them, and those kept back.
+        spec: which parameters are learnt.
+        origin: the parameters before and after the random draw.
+        start: its state so far.
+        rule: when to stop.
+        smoothing: counts that are added.
+        number: of the start.
+        watch: is told of every epoch.
+        keep: is given the state of the start after every epoch.
+    """
     (before, begun), resumed = origin, start
     while not start.has_ended(rule):
-        epoch = _epoch(esteps, spec, before, start, rule, smoothing, number)
+        epoch = yield from _epoch(esteps, spec, before, start, rule, smoothing, number)
         counts, began_with = epoch.counts, epoch.began_with
         per_row = counts.log_likelihood / max(counts.weight, sys.float_info.min)
         stopped = watch is not None and watch(number, start.epochs, per_row) is True
         converged, parameters = _has_converged(start, epoch.objective, counts.weight, rule), began_with
         extrapolation = start.extrapolation
-        if not converged and epoch.updated is not None:
-            parameters = epoch.updated
-        elif not converged:
-            parameters = updated(spec, began_with, counts.values, smoothing, before)
+        if not converged:
+            parameters = epoch.updated or updated(spec, began_with, counts.values, smoothing, before)
             if rule.cycles > 1:
                 parameters = _more_cycles(esteps.whole, spec, before, began_with, parameters, rule, smoothing)
             if rule.accelerate:
@@ -242,31 +311,30 @@ def _epochs(
             start = _ended(spec, start, counts.values, smoothing, before, (begun, resumed))
             if not kept_by_engine(counts.values) and spec.layout.size:
                 start = replace(start, row_counts=np.add.reduceat(counts.values[: spec.layout.size], spec.layout.lines))
-        yield start
+        keep(start)
 
 
 def _epoch(
     esteps: ESteps, spec: Specification, before: Parameters, start: Start, rule: Rule, smoothing: Smoothing, number: int
-) -> _Epoch:
+) -> Generator[np.ndarray, _Counted, _Epoch]:
     """Count all rows once: with the parameters as they are or extrapolated, or batch after batch."""
-
-    def objective(counts: Counts, parameters: Parameters) -> float:
-        return counts.log_likelihood + smoothing.log_prior(spec, parameters.values, counts.values)
-
     ahead, began_with = start.extrapolation.ahead, start.parameters
     if esteps.batches:
         passed = one_pass(
             [batch.count for batch in esteps.batches], esteps.weight, began_with, start.running, rule,
             (number, start.epochs), lambda now, counts: updated(spec, now, counts, smoothing, before),
         )  # fmt: skip
-        return _Epoch(passed.counts, objective(passed.counts, began_with), began_with, passed.parameters)
+        counts, prior = passed.counts, smoothing.log_prior(spec, began_with.values, passed.counts.values)
+        return _Epoch(counts, counts.log_likelihood + prior, began_with, passed.parameters)
     tried = began_with if ahead is None else replace(began_with, values=ahead)
-    counts = esteps.whole.count(tried.values)
-    reached = objective(counts, tried)
-    if ahead is None or reached >= start.objectives[-1]:
-        return _Epoch(counts, reached, tried, succeeded=ahead is not None)
-    counts = esteps.whole.count(began_with.values)  # too far: as if it had not been tried
-    return _Epoch(counts, objective(counts, began_with), began_with)
+    counted = yield tried.values
+    succeeded = ahead is not None and counted.objective >= start.objectives[-1]
+    if ahead is not None and not succeeded:  # too far: as if it had not been tried
+        tried = began_with
+        counted = yield tried.values
+    drawn = tried.undrawn_tables, tried.undrawn_priors
+    new = None if counted.updated is None else Parameters(counted.updated, *drawn)
+    return _Epoch(counted.counts, counted.objective, tried, new, succeeded)
 
 
 def _validated(esteps: ESteps, start: Start, parameters: Parameters) -> tuple[tuple[float, ...], np.ndarray | None]:

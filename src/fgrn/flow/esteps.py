@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from ..core.exceptions import ImpossibleEvidence
-from .counts import CountingMethod, Counts
+from .counts import CountEach, CountingMethod, Counts
 
 
 class EStep(Protocol):
@@ -27,6 +27,15 @@ class EStep(Protocol):
 
     def batches(self, size: int, seed: int) -> Sequence[EStep]:
         """E-steps over parts of the rows, of at most `size` rows drawn at random; this one itself if that is all."""
+
+
+@runtime_checkable
+class TogetherEStep(Protocol):
+    """An E-step that may be able to count under several vectors of parameters in one call."""
+
+    @property
+    def together(self) -> CountEach | None:
+        """What counts so, with the same bits as `count`; None if these rows have to be counted one by one."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,11 @@ class ESteps:
     def method(self) -> CountingMethod:
         """How rows are counted: all of them, or a batch."""
         return (self.batches[0] if self.batches else self.whole).method
+
+    @property
+    def together(self) -> CountEach | None:
+        """What counts all rows under several vectors of parameters in one call; None if nothing does."""
+        return self.whole.together if isinstance(self.whole, TogetherEStep) and not self.batches else None
 
     def score(self, values: np.ndarray) -> float:
         """The mean log-likelihood of a row that was kept back; minus infinity if one is impossible."""
@@ -70,6 +84,11 @@ class Explained:
     def method(self) -> CountingMethod:
         """See `EStep`."""
         return self.estep.method
+
+    @property
+    def together(self) -> CountEach | None:
+        """See `TogetherEStep`; parameters under which a row is impossible are counted by themselves."""
+        return self.estep.together if isinstance(self.estep, TogetherEStep) else None
 
     def count(self, values: np.ndarray) -> Counts:
         """See `EStep`."""

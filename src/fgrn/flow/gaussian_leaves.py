@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core import settings
-from ..core.exceptions import LearningError, Remedy
+from ..core.exceptions import LearningError
 from ..engines import blocks_of_rows
 from .moment_constraints import MomentConstraints
 
@@ -100,7 +100,7 @@ class GaussianLeaves:
             raise LearningError(
                 "all its known numbers are equal, so that it has no variance.",
                 column=columns[int(flat.argmax())],
-                remedies=("leave the column out", Remedy("take it as levels", continuous=...)),
+                remedies=("leave the column out", "take it for levels: do not name it as continuous"),
             )
         scales = np.sqrt(squares / total)
         if covariance == "spherical":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -91,13 +91,18 @@ class Smoothing:
             return 0.0
         if kept_by_engine(counts):
             return counts.alike(values).sum_of_logarithms(self.cells, spec.is_learnt)
-        values = np.asarray(values)
+        return self.log_priors(spec, np.asarray(values)[None])[0]
+
+    def log_priors(self, spec: Specification, values: np.ndarray) -> list[float]:
+        """Return the log prior of each of several vectors of parameters, (vectors, cells)."""
+        if self.cells is None:
+            return [0.0] * len(values)
         where = spec.learnt & (self.cells > 0)
-        cells, values = self.cells, values[: spec.layout.size]
+        cells, values = self.cells, values[:, : spec.layout.size]
         if not where.all():
-            cells, values = cells[where], values[where]
+            cells, values = cells[where], values.compress(where, axis=1)  # rows stay contiguous: the same sums
         with np.errstate(divide="ignore"):
-            return float(cells @ np.log(values))
+            return [float(cells @ logarithms) for logarithms in np.log(values)]
 
 
 def _check_cells(name: str, counts: Any, shape: tuple[int, ...]) -> None:
@@ -159,6 +164,25 @@ def updated(
             layout.table(values, number)[...] = form.updated(table, layout.table(cells, number), first)
     values.setflags(write=False)  # so that it is not copied
     return Parameters(values, parameters.undrawn_tables, parameters.undrawn_priors)
+
+
+def updated_each(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> Sequence[np.ndarray | None]:
+    """Return new values of all tables and priors for each of several vectors of counts, (vectors, cells).
+
+    None for all, if a row has no count, or if tables are not learnt, or not from their own counts alone: see `updated`,
+    which gives the same bits.
+    """
+    has_more = spec.leaves is not None or spec.constraints is not None or spec.forms is not None
+    if has_more or not (spec.layout.size and spec.all_learnt):
+        return [None] * len(counts)
+    cells, totals = _cells_and_totals(spec, counts, smoothing)
+    is_plain = (totals.min(axis=1) >= LEAST_COUNT) & (totals.max(axis=1) < np.inf)
+    if not is_plain.all():
+        return [None] * len(counts)
+    every = [values.copy() for values in cells / totals.take(spec.layout.line_of, axis=1)]
+    for values in every:
+        values.setflags(write=False)  # so that it is not copied again
+    return every
 
 
 def uncounted(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> tuple[int, ...]:
@@ -223,7 +247,14 @@ def _cells_and_totals(spec: Specification, counts: np.ndarray, smoothing: Smooth
 
 
 def line_sums(layout: Layout, cells: np.ndarray) -> np.ndarray:
-    """Return the sum of each line of a vector in the plan's layout: of each row of each table, and of each prior."""
-    short = layout.size <= SHORT_LINE * len(layout.lines)
-    sums: np.ndarray = np.bincount(layout.line_of, cells) if short else np.add.reduceat(cells, layout.lines)
-    return sums
+    """Return the sum of each line of a vector in the plan's layout: of each row of each table, and of each prior.
+
+    Of several vectors, (vectors, cells), those of each.
+    """
+    if layout.size > SHORT_LINE * len(layout.lines):
+        sums: np.ndarray = np.add.reduceat(cells, layout.lines, axis=-1)
+        return sums
+    if cells.ndim == 1:
+        return np.bincount(layout.line_of, cells)
+    lines = np.add.outer(len(layout.lines) * np.arange(len(cells)), layout.line_of)
+    return np.bincount(lines.ravel(), cells.ravel()).reshape(len(cells), -1)

@@ -11,7 +11,7 @@ from ..core.exceptions import ImpossibleEvidence
 from ..engines import able, distribution, log_sum, logarithm
 from .marginals import normalised, refuse_impossible
 from .messages import WAYS, Messages, sweep
-from .sequences import Scanned, Sequences
+from .sequences import Scanned, Sequences, Wanted
 
 
 def marked_messages(
@@ -61,7 +61,8 @@ def chained_messages(
     mine, plan, link = sequences, sequences.plan, sequences.link
     ways = tuple(way for way in WAYS if way in parts)
     shown = bool(kept and ways)
-    whole = mine.scan(values, equal_numbers(1.0, mine.evidence.rows) if shown else None, shown)
+    wanted: Wanted = "sums" if not shown else "posteriors" if ways == ("marginal",) else "messages"
+    whole = mine.scan(values, equal_numbers(1.0, mine.evidence.rows) if shown else None, wanted)
     linked = (link.source, link.leg, link.output)
     edges = [plan.edge(name) for name in kept]
     arrays: dict[str, np.ndarray] = {}

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -37,6 +37,10 @@ from .counts import CountingMethod, Counts, LocalEStep
 from .equal_rows import Kinds, kinds_of_rows
 from .marginals import normalised, refuse_impossible
 from .messages import Messages, sweeper
+from .reachable_states import MOST_STATES, possible_states
+
+Wanted = Literal["messages", "posteriors", "sums"]
+"""What is wanted of forward-backward: see `Sequences.scan`."""
 
 SMALLEST, LEAST_SHARE, SMALL_STEP = 2.0**-500, 2.0**-430, 1e-30
 """A state below the first, in a message that sums to one, counts as lost by underflow. That is harmless if every state
@@ -204,11 +208,14 @@ class Sequences:
     def _scanner(self) -> Scanner:
         return able(self.engine, "scan").scanner(self.evidence.begins, self.states, self.threads)
 
-    def scan(self, values: np.ndarray, weights: np.ndarray | None, shown: bool = True) -> Scanned:
+    def scan(self, values: np.ndarray, weights: np.ndarray | None, wanted: Wanted = "messages") -> Scanned:
         """Run forward-backward along all sequences: messages, log-likelihoods of rows, and expected counts.
 
-        Without weights only forward: the log-likelihoods, and the messages of the past. Where messages are not `shown`,
-        only summed, they may be up to 1e-30 instead of 0.
+        Args:
+            values: the parameters.
+            weights: of the rows; None for forward only: the log-likelihoods, and the messages of the past.
+            wanted: "messages", each of them with all its digits; "posteriors", products of past and future, with exact
+                zeros; or "sums" of these, in which up to 1e-30 may stand for 0.
         """
         local, scale = self.local(values)
         prior = self.plan.layout.prior(values, self.link.prior)
@@ -218,9 +225,15 @@ class Sequences:
         found = self._doubtful(values, scan, local, table, both_ways)
         if found is None:
             return Scanned(scan, local, np.log(scan.likelihood) + scale, scan.first, scan.steps * table)
-        if not shown:
+        if wanted == "sums" or (wanted == "posteriors" and self.states <= MOST_STATES):
             filled = self._without_zeros(scan.likelihood, prior, table, local, weights)
             if filled is not None:
+                if wanted == "posteriors":
+                    allowed = self._supported(values) if (local < SMALLEST).any() else local > 0
+                    before, after = possible_states(prior, table, allowed, self.evidence.begins)
+                    filled.past[~before] = 0.0
+                    filled.future[~after] = 0.0
+                    filled.around[~(before & after)] = 0.0
                 return Scanned(filled, local, np.log(filled.likelihood) + scale, filled.first, filled.steps * table)
         doubtful = found
         while found is not None:  # again without them: they may have hidden others
@@ -413,7 +426,7 @@ class Chained:
         """The expected counts, and the scan along the rows that they come from."""
         mine, (rows, room) = self.sequences, self._rows
         weights = mine.evidence.row_weights
-        found = mine.scan(values, weights, shown=False)
+        found = mine.scan(values, weights, "sums")
         mine.around(found.scan, room)
         counts = rows.count(mine.alone(values))
         out = np.array(counts.values)

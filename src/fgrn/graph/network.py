@@ -41,7 +41,6 @@ from ..queries.questions import MostProbable, Queries, most_probable
 from ..queries.sampling import sampled
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
-from .conditioned import estep_of_rows
 from .wired_model import WiredModel
 
 
@@ -119,7 +118,8 @@ class Network(WiredModel, Queries):
         ways = tuple(dict.fromkeys(settings.variable_names("parts", parts)))
         for way in ways:
             settings.choice("parts", way, messages.SHOWN_PARTS)
-        runner = engine_for(engine, plan, self._row_cost * encoded.rows, device, precision, self._preferred_engine)
+        cost, light = self._row_cost * encoded.rows, self._row_cost == 1 and set(ways) <= {"marginal", "likelihood"}
+        runner = engine_for(engine, plan, cost, device, precision, self._preferred_engine, answers=light)
         programs = self._programs_for(plan, paused, encoded)
         if schedule == "sweeps" and not plan.is_tree:
             raise FgrnError('This network has loops, where two sweeps are not enough. Use schedule="rounds".')
@@ -433,6 +433,8 @@ class Network(WiredModel, Queries):
     # Behind the scenes: what a network of another kind does in its own way
 
     def _estep(self, engine: engines.Engine, plan: Plan, programs: Programs, **options: Any) -> EStepOf:
+        from .conditioned import estep_of_rows
+
         return partial(estep_of_rows, engine, plan, programs, **options)
 
     def _structure(self, plan: Plan) -> tuple[object, ...]:

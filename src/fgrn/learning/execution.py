@@ -14,7 +14,7 @@ from ..core.exceptions import FgrnError, LearningError, Remedy, counted
 
 if TYPE_CHECKING:
     from ..flow.counts import CountingMethod
-    from ..flow.em import Rule
+    from ..flow.em import ESteps, Rule
     from ..plan.plan import Plan
     from ..tables.encoded import EncodedTable
 
@@ -27,6 +27,12 @@ linear domain, where all messages of equal depth are one operation (see `fgrn.en
 fast as the compiled kernels.
 """
 
+ANSWERED = 2.5
+"""How many times as much work is small where only marginals or likelihoods of a tree are asked for.
+
+The reference engine then takes at most about 15 ms; importing the compiler takes 200, and compiling a kernel seconds.
+"""
+
 GPU_WORK = 1e11
 """Table cells visited; from this on "auto" takes a GPU, if PyTorch is installed and finds one.
 
@@ -36,9 +42,12 @@ The CPU engine takes about a minute for as many; finding out whether there is a 
 SHORT_EPOCH = 8
 """An epoch is short if its rows are fewer than this part of what makes a block: 2**18 states visited by a kernel.
 
-Ten starts of 100 epochs with 10 columns and 10 states, on two threads beside one after the other: 1.5 times as long
-with 1,000 rows, as long with 3,000, 0.7 with 10,000 and 0.55 with 30,000.
+Ten starts of 100 epochs with 10 columns and 10 states, each counted by itself, on two threads beside one after the
+other: 1.5 times as long with 1,000 rows, as long with 3,000, 0.7 with 10,000 and 0.55 with 30,000.
 """
+
+CELLS_TOGETHER = 2**22
+"""Cells of the tables of all starts that learn together, at most: 32 MiB for each of a few copies."""
 
 EPOCHS_TO_MERGE = 5
 """Fewer epochs than these are over before equal rows are found."""
@@ -53,7 +62,8 @@ class Execution:
     rows           how many rows there were, and `rows_counted` in an epoch: fewer if equal ones were merged
     rows_at_once   how many rows made a block
     threads        how many threads shared the blocks, at most
-    starts_at_once how many random starts were run at the same time
+    starts_at_once how many random starts were run at the same time, each on threads of its own
+    together       how many random starts were counted for in one call, whose work the threads shared
     batches        in how many batches the rows came, in mini-batch EM
     """
 
@@ -65,17 +75,24 @@ class Execution:
     threads: int
     starts_at_once: int = 1
     batches: int = 1
+    together: int = 1
 
     @classmethod
     def of(
-        cls, engine: str | None, method: CountingMethod, rows: int, starts_at_once: int = 1, batches: int = 1
+        cls,
+        engine: str | None,
+        method: CountingMethod,
+        rows: int,
+        starts_at_once: int = 1,
+        batches: int = 1,
+        together: int = 1,
     ) -> Execution:
         """Make the record from the method of an E-step and the number of rows, or of each batch of them."""
         blocks = -(-method.rows // max(method.rows_at_once, 1))
-        threads = max(1, min(method.threads, blocks))
+        threads = max(1, min(method.threads, max(blocks, together)))
         return cls(
             engine, method.kernel, rows, rows if batches > 1 else method.rows, min(method.rows_at_once, method.rows),
-            threads, starts_at_once, max(batches, 1),
+            threads, starts_at_once, max(batches, 1), together,
         )  # fmt: skip
 
     def __str__(self) -> str:
@@ -86,6 +103,8 @@ class Execution:
         threads = counted(self.threads, "thread")
         if self.starts_at_once > 1:
             threads = f"{self.starts_at_once:,} starts at once, {threads} each"
+        if self.together > 1:
+            threads = f"{self.together:,} starts together, {threads}"
         return f"{how}: {counted(self.rows, 'row')}{merged}{several}{at_once}, {threads}"
 
 
@@ -96,11 +115,13 @@ def engine_for(
     device: str | None = None,
     precision: str | None = None,
     preferred: str | None = None,
+    answers: bool = False,
 ) -> engines.Engine:
     """Return the engine of that name; "auto" is decided by the work of so many rows. An engine is returned as it is.
 
     `preferred` is an engine for any number of rows: the one that a chain was learnt with, as its record says. Compiled
     kernels, once loaded, answer it in a fraction of the time; where they are not loaded yet that takes half a second.
+    `answers` tells that only marginals or likelihoods are asked for (see `ANSWERED`).
     """
     if hasattr(name, "prepare"):
         return cast("engines.Engine", name)
@@ -110,7 +131,8 @@ def engine_for(
     if name == "auto" and (given or (work >= GPU_WORK and plan.is_tree and engines.gpu_is_there())):
         name = "torch"
     if name == "auto":
-        name = "cpu" if work >= SMALL_WORK or preferred == "cpu" else "reference"
+        small = SMALL_WORK * (ANSWERED if answers and plan.is_tree else 1)
+        name = "cpu" if work >= small or preferred == "cpu" else "reference"
         given |= {"batched": True} if name == "reference" else {}
     elif given and name != "torch":
         raise FgrnError(
@@ -129,8 +151,22 @@ def starts_at_once(method: CountingMethod, rule: Rule, watch: object) -> int:
     take turns in Python would wait for each other longer than they work.
     """
     has_one_block = method.rows_at_once < SHORT_EPOCH * method.rows <= SHORT_EPOCH * method.rows_at_once
-    in_any_order = watch is None or getattr(watch, "in_any_order", False)
-    return min(rule.starts, method.threads) if method.shareable and has_one_block and in_any_order else 1
+    return min(rule.starts, method.threads) if method.shareable and has_one_block and _in_any_order(watch) else 1
+
+
+def starts_together(esteps: ESteps, rule: Rule, watch: object, cells: int) -> int:
+    """Return how many random starts learn together, in step, so that one call counts for all of them.
+
+    As many as there are, if the engine can and their tables of so many `cells` are small. It does not depend on the
+    threads, which share the work of such a call. A function of the user's is told of one start after the other.
+    """
+    can = rule.starts > 1 and _in_any_order(watch) and esteps.together is not None
+    return min(rule.starts, max(1, CELLS_TOGETHER // max(cells, 1))) if can else 1
+
+
+def _in_any_order(watch: object) -> bool:
+    """Whether what watches learning, if anything does, may be told of several starts at the same time."""
+    return watch is None or getattr(watch, "in_any_order", False)
 
 
 def merging(merge: bool | None, rule: Rule, table: EncodedTable) -> bool | None:

@@ -15,7 +15,7 @@ from ..flow.mstep import Smoothing
 from ..flow.parameters import Parameters, Specification
 from ..tables.encoded import EncodedTable, Evidence
 from .checkpoints import Journal
-from .execution import Execution, starts_at_once
+from .execution import Execution, starts_at_once, starts_together
 from .run_identity import about
 
 EStepOf = Callable[[Evidence], em.EStep]
@@ -74,11 +74,13 @@ class Training:
         batches = () if size is None else estep.batches(size, self.rule.seed)
         esteps = em.ESteps(estep, self.table.weight, batches, held_out)
         method = esteps.method
-        at_once = starts_at_once(method, self.rule, self.watch)
-        learn = partial(em.learn, esteps, self.spec, parameters, self.rule, smooth, self.watch, keeper, at_once)
+        together = starts_together(esteps, self.rule, self.watch, self.spec.layout.size)
+        at_once = starts_at_once(method, self.rule, self.watch) if together == 1 else 1
+        starts = {"starts_at_once": at_once, "starts_together": together}
+        learn = partial(em.learn, esteps, self.spec, parameters, self.rule, smooth, self.watch, keeper, **starts)
         learnt, history = learn() if keeper is None else keeper.journal.finished(learn, keeper.so_far)
         ran = run or {"engine": None, "merge": None}  # rows are counted as they are
-        how = Execution.of(ran["engine"], method, self.table.rows, at_once, len(batches))
+        how = Execution.of(ran["engine"], method, self.table.rows, at_once, len(batches), together)
         history, ran = replace(history, execution=str(how)), {**ran, "kernel": how.kernel}
         record = em.training_record(history, self.table.rows, self.rule, smooth.given, self.holes, ran)
         return learnt, history, record

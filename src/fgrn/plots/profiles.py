@@ -17,6 +17,7 @@ from .style import (
     INK,
     PAPER,
     cut_to_width,
+    in_order_of_numbers,
     panels,
     percent,
     readable,
@@ -62,6 +63,8 @@ def prototypes(
     """
     settings.whole("most_columns", most_columns, 1)
     profiles, shared, general = _checked_profiles(prototypes, base, shares)
+    what = "state" if shared == {} and isinstance(prototypes, Mapping) else "class"
+    profiles = {state: profiles[state] for state in in_order_of_numbers(list(profiles))}
     tables = {
         name: _column_profile(profiles, general, name)
         for name in dict.fromkeys(n for p in profiles.values() for n in p)
@@ -91,7 +94,7 @@ def prototypes(
     rest = [name for name in tables if name not in telling]
     notes = [f"{len(rest):,} columns in which they differ less are left out: {shortened(map(readable, rest), 4)}."]
     notes = (notes if rest else []) + ([] if general is not None else [NO_BASELINE])
-    set_title(figure, axes, "Item-response probabilities: the profile (prototype) of each state", notes, ax is None)
+    set_title(figure, axes, f"Item-response probabilities: the profile (prototype) of each {what}", notes, ax is None)
     return figure
 
 
@@ -205,7 +208,7 @@ def _column_profile(
 ) -> ColumnProfile:
     """Return the profile of a column with at most MOST_DRAWN_LEVELS levels, the last for all others."""
     found = [by_level(column.get(name, {})) for column in profiles.values()]
-    levels = list(dict.fromkeys(level for column in found for level in column))
+    levels = in_order_of_numbers(list(dict.fromkeys(level for column in found for level in column)))
     values = np.array([[float(column.get(level, 0)) for column in found] for level in levels])
     given = {} if base is None else by_level(base[name])
     general = np.array([float(given.get(level, 0)) for level in levels])

@@ -127,6 +127,21 @@ def wrap_to_width(value: object, width: float, size: float, most: int = 2, weigh
     return [cut_to_width(line.strip(), width, size, weight) for line in lines]
 
 
+def in_order_of_numbers(labels: list[Any]) -> list[Any]:
+    """Return words in the order of the numbers in them: "group 2" before "group 10".
+
+    Only words in alphabetical order, which nobody has chosen, are put into another order.
+    """
+    if not all(isinstance(label, str) for label in labels) or labels != sorted(labels):
+        return labels
+
+    def parts(label: str) -> list[tuple[bool, float, str]]:
+        words = enumerate(re.split(r"(\d+(?:\.\d+)?)", label))  # every second one is a number
+        return [(False, float(word), "") if place % 2 else (True, 0.0, word) for place, word in words if word]
+
+    return sorted(labels, key=parts)
+
+
 def percent(share: float) -> str:
     """Return a probability in whole percent; "<1%" or ">99%" where rounding would give 0 or 100%."""
     text = f"{share:.0%}"

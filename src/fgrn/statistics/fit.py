@@ -88,7 +88,7 @@ class GoodnessOfFit(Result):
         found = []
         if self.df <= 0:
             found.append(
-                f"there are {counted(self.parameters, 'parameter')} for {_short(self.cells - self.tables)} independent "
+                f"{counted(self.parameters, 'parameter')} for {_short(self.cells - self.tables)} independent "
                 "cells: the fit cannot be tested"
             )
         if self.replicates:

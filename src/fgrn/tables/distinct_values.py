@@ -10,6 +10,7 @@ import numpy as np
 from ..core.exceptions import Remedy, SchemaError
 from . import frames
 from .columns import checked_dictionary, plain_value
+from .equal_values import distinct
 
 MOST_WORDS = 10**6
 """The most distinct words of a column: with more it is taken for an identifier, which is an error."""
@@ -37,6 +38,7 @@ class Distinct:
         self._queue_length = 0
         self.categories: dict[Any, None] = {}
         self.categorical = self.ordered = False
+        self._zeros_and_ones: dict[tuple[bool, Any], Any] = {}  # those in `weights`, truth values and numbers apart
 
     def see(self, column: Any, weights: np.ndarray | None) -> None:
         """Add more rows: a column as `frames.columns` reads it by value, and the weights of its rows."""
@@ -55,6 +57,8 @@ class Distinct:
                 self.categories[value] = None
             if count and value is not None:
                 self.weights[value] = self.weights.get(value, 0.0) + share
+                if not isinstance(value, str) and value in (0, 1):
+                    self._zeros_and_ones[isinstance(value, bool), value] = value
         self._check_words()
 
     def join(self, other: Distinct) -> Distinct:
@@ -63,6 +67,7 @@ class Distinct:
         for value, share in other.weights.items():
             self.weights[value] = self.weights.get(value, 0.0) + share
         self._check_words()
+        self._zeros_and_ones |= other._zeros_and_ones
         self.categories |= other.categories
         self.categorical |= other.categorical
         self.ordered |= other.ordered
@@ -136,13 +141,16 @@ class Distinct:
     def column(self) -> tuple[Any, np.ndarray]:
         """The distinct values as a column in which each occurs once, and their weights.
 
-        If some batches have numbers and others words, all values are words.
+        If some batches have numbers and others words, all values are words. A warning tells if a truth value and a
+        number are one.
         """
         weights = dict(self.weights)
         if not weights and not self.categorical:
             return self.numbers, self.number_weights
         numbers = [plain_value(value, self.name) for value in self.numbers]
         mixed = any(isinstance(value, str) for value in (*weights, *self.categories)) or self.categorical
+        if not mixed:
+            distinct([*self._zeros_and_ones.values(), *(value for value in numbers if value in (0, 1))], self.name)
         for value, share in zip(numbers, self.number_weights.tolist(), strict=True):
             word = str(value) if mixed else value
             weights[word] = weights.get(word, 0.0) + share

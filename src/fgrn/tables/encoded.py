@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal, Protocol, Self
@@ -238,7 +238,11 @@ class Evidence(EncodedTable):
         slot = column_of_each(variables, self.columns)
         offsets = np.full(len(self.columns) + 1, -1)  # of the distributions in each column, and in none
         offsets[self.slot] = np.where(self.slot >= 0, self.soft_offset, -1)
-        return replace(self, slot=slot, soft_offset=offsets[slot])
+        return self.with_arrays(slot=slot, soft_offset=offsets[slot])
+
+    def with_arrays(self, **others: Any) -> Evidence:
+        """The same rows with other arrays, by name: `dataclasses.replace`, which takes three times as long."""
+        return Evidence(**{**{name: self.__dict__[name] for name in _FIELDS}, **others})
 
     def scaled(self, log_scale: float) -> Evidence:
         """See `EncodedTable`. One number for all rows takes no room."""
@@ -305,7 +309,9 @@ class Evidence(EncodedTable):
         codes[:, : self.codes.shape[1]] = self.codes
         codes[:, slot[edge]] = SOFT
         soft_offset[edge] = self.soft.shape[1]
-        found = replace(self, codes=codes, soft=soft, slot=slot, soft_offset=soft_offset, columns=columns, **others)
+        found = self.with_arrays(
+            codes=codes, soft=soft, slot=slot, soft_offset=soft_offset, columns=columns, **others
+        )  # fmt: skip
         return found, soft[:, soft_offset[edge] :]
 
     def in_batches(self, size: int, seed: int) -> list[Evidence]:
@@ -364,6 +370,9 @@ class Evidence(EncodedTable):
             start = self.soft_offset[edge]
             out[where] = self.soft[where, start : start + cardinality]
         return out
+
+
+_FIELDS = tuple(one.name for one in fields(Evidence))
 
 
 def column_of_each(variables: Variables, columns: Iterable[str]) -> np.ndarray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -91,13 +91,14 @@ class TimeOrder:
     def evidence(self, table: Evidence) -> Evidence:
         """The rows of an encoded table in this order, with missing steps."""
         if self.as_given and table.disk is None:
-            return replace(table, begins=self.begins)
+            return table.with_arrays(begins=self.begins)
         codes = np.full((len(self.rows), table.codes.shape[1]), frames.UNKNOWN, dtype=table.codes.dtype, order="F")
         known = self.rows >= 0
         codes[known] = table.codes[self.rows[known]]
         numbers = np.full((len(self.rows), table.numbers.shape[1]), np.nan)
         numbers[known] = table.numbers[self.rows[known]]
-        return replace(Evidence.of_codes(table.columns, codes), begins=self.begins, numbers=numbers, inserted=~known)
+        inner = Evidence.of_codes(table.columns, codes)
+        return inner.with_arrays(begins=self.begins, numbers=numbers, inserted=~known)
 
     def restored(self, values: np.ndarray) -> np.ndarray:
         """Return values of all steps in the order of the table, without the steps that were inserted."""

@@ -82,6 +82,28 @@ class StarWork(NamedTuple):
     exponent: np.ndarray
 
 
+class StarRoom(NamedTuple):
+    """Arrays for the tables of a star under one vector of parameters, and for what is counted with them.
+
+    joint, shifts, base          joint tables and the product of the priors, see `packs.Joint`
+    depth                        (1,): by how many bits the cells of a pack differ, at most
+    columns, exponents, folded   scratch arrays of `joint_tables` and `unpacked`
+    counts, posteriors           of packs, and of the hidden variable
+    doubtful                     whether each row is for the fallback
+    """
+
+    joint: np.ndarray
+    shifts: np.ndarray
+    base: np.ndarray
+    depth: np.ndarray
+    columns: np.ndarray
+    exponents: np.ndarray
+    folded: np.ndarray
+    counts: np.ndarray
+    posteriors: np.ndarray
+    doubtful: np.ndarray
+
+
 class Tapes(NamedTuple):
     """What to run: the tape of messages, the tape of posteriors and counts, offsets of shown messages (see `show`)."""
 

@@ -95,6 +95,8 @@ SMALLEST, FULL_MARGIN, LEAST_MARGIN = 2.0**-500, 346.0, 46.0
 # A product of leaves is left as it is while its sum is above FAINT, which saves a logarithm and a division: no factor
 # is above 1, so what got below SMALLEST_PRODUCT, or vanished, has less than exp(-FULL_MARGIN) of it.
 FAINT, SMALLEST_PRODUCT = 2.0**-300, 2.0**-900
+# By as many bits the cells of a pack may differ before a product of the smallest could vanish.
+DEEPEST = 900
 # Below this the plain product of a few normalised messages may have lost a state that matters.
 LOST = 2.0**-800
 

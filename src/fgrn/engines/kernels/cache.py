@@ -32,8 +32,14 @@ from ...core.exceptions import KernelCacheWarning, warn
 
 DIGEST_BYTES = 32
 
+RUNTIME = b"NRT_"
+"""How the names of functions in numba's runtime begin, in compiled code that calls one."""
+
 LOG = logging.getLogger("fgrn.kernels")
-"""Told of each kernel that is about to be compiled, so that programs can say why the first answer takes long."""
+"""Told of each kernel that is about to be compiled (INFO), and of the first of a process (WARNING).
+
+A program that sets up no logging writes the latter to standard error: nobody wonders why the first answer takes long.
+"""
 
 
 def folders() -> list[Path]:
@@ -65,6 +71,7 @@ class KernelCache(NullCache):  # type: ignore[misc]  # numba is not typed
     def __init__(self, function: Callable[..., Any]) -> None:
         self._from = function.__module__, function.__qualname__
         module = function.__module__.rpartition(".")[2]
+        self._short_name = f"{module}.{function.__name__}"
         self._name = f"{module}-{function.__name__}.{sys.implementation.cache_tag}"
         self._place: Path | None = None
 
@@ -74,18 +81,25 @@ class KernelCache(NullCache):  # type: ignore[misc]  # numba is not typed
         return None if self._place is None else str(self._place)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The compiled version for a signature, None if no folder has a good one."""
-        target_context.refresh()
+        """The compiled version for a signature, None if no folder has a good one.
+
+        What numba registers to compile, which takes 0.2 s, is not needed for code that does not call its runtime.
+        """
         name = self._file_name(sig, target_context.codegen())
         for folder in folders():
             try:
                 data = (folder / name).read_bytes()
                 if data[:DIGEST_BYTES] == _digest(data[DIGEST_BYTES:]):
+                    if RUNTIME in data:
+                        target_context.refresh()
                     found = CompileResult._rebuild(target_context, *pickle.loads(data[DIGEST_BYTES:]))
                     self._place = folder
                     return found
             except Exception:  # whatever is wrong with a file, the kernel can be compiled again
                 continue
+        if not _Said.compiling:
+            _Said.compiling = True
+            LOG.warning("fgrn is compiling kernels (%s, ...), once on this machine: a few seconds", self._short_name)
         LOG.info("compiling the kernel %s", self._name)
         return None
 
@@ -137,6 +151,7 @@ def write_kernel(path: Path, data: bytes) -> None:
 
 
 class _Said:
-    """Whether this process has warned already that kernels are not kept."""
+    """Whether this process has warned already that kernels are not kept, and told that they are compiled."""
 
     already = False
+    compiling = False

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .basics import FAINT, LOG_TWO, ZERO, kernel
+from .arguments import StarTables
+from .basics import DEEPEST, FAINT, LOG_TWO, ZERO, kernel, once
 from .gathers import shift_of, star_products
+from .packing import joint_tables, unpacked
 from .vectors import copied, projected, scaled, scattered, set_all
 
 
@@ -43,8 +45,8 @@ def star_messages(total, known, tables, work, columns, states, scale, rest, doub
     return found
 
 
-@kernel
-def star(total, known, tables, work, weights, doubtful, joint_counts):
+@once
+def star_counted(total, known, tables, work, weights, doubtful, joint_counts):
     """Add the expected counts of the rows of a star, in one pass in which no message is stored.
 
     A doubtful row adds nothing. Returns the log-likelihood of all rows without the exponents taken out of the joint
@@ -76,3 +78,34 @@ def star(total, known, tables, work, weights, doubtful, joint_counts):
             factor = weight / norm
             scattered(p, at, factor, joint_counts, ZERO, stride, entries, bounds[0, row], bounds[0, row + 1])
     return likelihood + np.log(product), found
+
+
+@kernel
+def star(total, known, packing, maps, sizes, room, work, weights, expect, whole, values, counts, likelihoods):
+    """Count the rows of a star under each of several vectors of parameters, (vectors, cells), one after the other.
+
+    If they are the `whole` table, the joint tables are made and the counts unpacked here, in the same room for every
+    vector; its likelihood is NaN, and its counts stay as they are, if a row is doubtful. Else the room has the joint
+    tables of the only vector, and the counts of packs are left there. `sizes` are the first fields of `StarTables`.
+    Returns how many rows were doubtful, in all.
+    """
+    size, stride = sizes
+    every = 0
+    for k in range(len(values)):
+        one = values[k]
+        if whole:
+            room.depth[0] = joint_tables(
+                packing, one, maps, room.joint, room.shifts, room.base, room.columns, room.exponents
+            )
+            set_all(room.counts, ZERO, 0.0, np.uint64(len(room.counts)))
+        tables = StarTables(size, stride, room.depth[0] > DEEPEST, room.base, room.joint, room.shifts)
+        likelihood, found = star_counted(total, known, tables, work, weights, room.doubtful, room.counts)
+        if whole and found:
+            likelihood = np.nan
+        elif whole:
+            likelihood += unpacked(
+                packing, room.counts, room.posteriors, room.shifts, one, maps, expect, True, counts[k], room.folded
+            )
+        likelihoods[k] = likelihood
+        every += found
+    return every

@@ -1,0 +1,31 @@
+"""A schema as `fit` prints it: a line for each column, or for each kind of column where there are many."""
+
+from __future__ import annotations
+
+from ..core.exceptions import counted, shortened
+from ..core.printing import terminal_width, text_table
+from ..tables.schema import Schema
+
+MOST_COLUMNS = 40
+"""The most columns that have a line each; of more, those with the same levels have one together."""
+
+MOST_KINDS = 20
+"""The most kinds of columns that have a line; the others are counted."""
+
+
+def schema_text(schema: Schema) -> str:
+    """Return a schema as text; columns that are alike, in number and names of levels, are folded if there are many."""
+    if len(schema) <= MOST_COLUMNS:
+        return repr(schema)
+    kinds: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for column in schema.values():
+        kinds.setdefault((column.kind, tuple(map(str, column.levels))), []).append(column.name)
+    ranked = sorted(kinds.items(), key=lambda one: -len(one[1]))
+    rows = [
+        [counted(len(names), "column"), shortened(names, 2), f"{len(levels)}", kind, shortened(levels, 4)]
+        for (kind, levels), names in ranked[:MOST_KINDS]
+    ]
+    left = sum(len(names) for _, names in ranked[MOST_KINDS:])
+    rest = [f"  and {counted(left, 'column')} of other levels"] if left else []
+    heading = f"Schema of {counted(len(schema), 'column')}, those with the same levels in one line"
+    return "\n".join([heading, text_table([], rows, 5, 2, terminal_width()), *rest])
