@@ -40,3 +40,5 @@ def warm() -> None:
     even = np.full((2, 2), 0.5)
     arrow = BayesianNetwork({"a": 2, "b": 2}, {"b": ["a"]}, {"a": even[0], "b": even})
     arrow.propagate(rows, keep=["a"], parts=["marginal"], engine="cpu")
+    collider = BayesianNetwork({"a": 2, "b": 2, "c": 2}, {"c": ["a", "b"]})
+    collider.learn({**rows, "c": rows["b"]}, epochs=1, smoothing=1.0, engine="cpu")
