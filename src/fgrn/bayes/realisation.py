@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from math import prod
 
@@ -117,6 +118,7 @@ def allowed_memory(limit: float | None) -> float:
     return MEMORY_SHARE * machine_memory() if limit is None else limit
 
 
+@cache
 def machine_memory() -> float:
     """The memory of the machine in bytes; 8 GiB where it does not tell."""
     try:
