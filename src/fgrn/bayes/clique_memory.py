@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import cache
 
 from ..core.exceptions import Remedy, WiringError, shortened
 from .junction_tree import JunctionTree
@@ -55,6 +56,7 @@ def allowed_memory(limit: float | None) -> float:
     return MEMORY_SHARE * machine_memory() if limit is None else limit
 
 
+@cache
 def machine_memory() -> float:
     """The memory of the machine in bytes; 8 GiB where it does not tell."""
     try:

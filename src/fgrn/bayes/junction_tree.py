@@ -257,6 +257,12 @@ def _fewest_neighbours_first(graph: _Graph) -> Steps:
         if gone[one] or count != mine.bit_count():
             continue  # an old entry
         gone[one] = True
+        if count == 1:  # what most of them are
+            other = mine.bit_length() - 1
+            steps.append((one, [other]))
+            now[other] ^= 1 << one
+            heappush(heap, (now[other].bit_count(), other))
+            continue
         members = places_of_bits(mine)
         steps.append((one, members))
         whole = mine | 1 << one

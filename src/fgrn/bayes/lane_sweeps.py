@@ -16,6 +16,9 @@ import numpy as np
 from ..engines.clique_lanes import LANES, CliquePass, Leg
 from .clique_sweeps import MANY_FACTORS, CliqueOrder, CliqueStep, CliqueSweep, RunningProduct
 
+SMALL_NUMBER = 1e-300
+"""The reciprocal of a smaller number may be none."""
+
 
 class VaryingTable(NamedTuple):
     """A table that rows differ in, since they know states of some of its variables, or weights of a variable.
@@ -326,7 +329,7 @@ class LaneSweep:
 def _made_to_sum_to_one(message: np.ndarray) -> np.ndarray:
     """Divide a message by its sum in each lane, which is returned; zeros stay zero."""
     total: np.ndarray = np.add.reduce(message, axis=0)
-    message /= np.where(total > 0, total, 1)
+    _divide_lanes(message, total)
     return total
 
 
@@ -335,4 +338,12 @@ def _scale(message: np.ndarray, logs: np.ndarray) -> None:
     largest = np.maximum.reduce(message, axis=0)
     with np.errstate(divide="ignore"):
         logs += np.log(largest)
-    message /= np.where(largest > 0, largest, 1)
+    _divide_lanes(message, largest)
+
+
+def _divide_lanes(message: np.ndarray, numbers: np.ndarray) -> None:
+    """Divide a message by a number in each lane; by none where it is zero."""
+    if numbers.min() > SMALL_NUMBER:
+        message *= 1 / numbers  # many products are faster than as many quotients
+    else:
+        message /= np.where(numbers > 0, numbers, 1)
