@@ -30,12 +30,19 @@ def counted(net: fgrn.Network, data: Any, weights: Any, engine: str, **options: 
     return estep.count(net._parameters.values), estep.method.kernel
 
 
+def likelihoods(net: fgrn.Network, data: Any, engine: str) -> np.ndarray:
+    return net.propagate(data, keep=[], parts=["likelihood"], impossible="mark", engine=engine).log_likelihood
+
+
 def compare(net: fgrn.Network, data: Any, weights: Any = None) -> None:
     mine, kernel = counted(net, data, weights, "cpu")
     assert kernel == "matrix"
     reference, _ = counted(net, data, weights, "reference")
     np.testing.assert_allclose(mine.values, reference.values, rtol=1e-9, atol=1e-10)
     assert mine.log_likelihood == pytest.approx(reference.log_likelihood, rel=1e-11, abs=1e-9)
+    np.testing.assert_allclose(
+        likelihoods(net, data, "cpu"), likelihoods(net, data, "reference"), rtol=1e-12, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize(("hidden", "trees"), [(24, 1), (6, 4), (1, 1)])
@@ -91,6 +98,16 @@ def test_blas_is_limited_after_a_failure_to_limit_it(monkeypatch: pytest.MonkeyP
     assert told == ["asked", "asked", "restored"]
 
 
+def test_blas_is_limited_once_for_all_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    entered: list[int] = []
+    plain = blas_threads._blas_libraries
+    monkeypatch.setattr(blas_threads, "_blas_libraries", lambda scipy: (entered.append(1), plain(scipy))[1])
+    data = rows_of(100, 3, 3, seed=0)
+    fgrn.hidden_tree(data, hidden=4, states=dict.fromkeys(data, 3)).learn(data, epochs=3, engine="cpu")
+    assert entered == [1]
+    assert blas_threads.ONE_BLAS_THREAD._users == 0
+
+
 def test_columns_of_many_leaves_and_children_do_not_underflow() -> None:
     rng = np.random.default_rng(1)
     data = {f"x{k}": rng.integers(0, 2, 60) for k in range(150)}
@@ -125,6 +142,20 @@ def test_rows_in_which_a_product_vanishes_are_left_to_the_reference_engine(monke
     assert 0 < sum(asked) < 200
     expected, _ = counted(fgrn.Network(blocks), data, None, "reference")
     np.testing.assert_allclose(mine.values, expected.values, rtol=1e-9, atol=1e-10)
+    found = [likelihoods(fgrn.Network(blocks), data, engine) for engine in ("cpu", "reference")]
+    np.testing.assert_allclose(*found, rtol=1e-12)
+
+
+def test_likelihoods_alone_are_not_asked_of_the_tape(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its kernel for trees takes longest to compile."""
+    data = rows_of(50, 4, 2, seed=3)
+    net = fgrn.hidden_tree(data, hidden=4, states=dict.fromkeys(data, 2))
+
+    def asked(*_: Any) -> Any:
+        raise AssertionError("the tape was asked")
+
+    monkeypatch.setattr(type(engines.get("cpu")), "by_tape", asked)
+    assert np.isfinite(likelihoods(net, data, "cpu")).all()
 
 
 def test_an_impossible_row_is_named() -> None:
@@ -140,6 +171,7 @@ def test_an_impossible_row_is_named() -> None:
     with pytest.raises(fgrn.ImpossibleEvidence) as caught:
         fgrn.Network(blocks).learn(data, epochs=1, engine="cpu")
     assert caught.value.rows == (77,)
+    assert np.flatnonzero(np.isneginf(likelihoods(fgrn.Network(blocks), data, "cpu"))).tolist() == [77]
 
 
 def test_products_of_large_tables_are_not_small() -> None:

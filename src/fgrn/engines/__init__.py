@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .blas_threads import ONE_BLAS_THREAD
+from .blas_threads import ONE_BLAS_THREAD, limited_kernel_blas
 from .protocol import (
     BACKWARD,
     DIVERT,
@@ -63,6 +63,7 @@ __all__ = [
     "gpu_is_there",
     "in_order",
     "installed_engines",
+    "limited_kernel_blas",
     "log_scan",
     "log_sum",
     "logarithm",

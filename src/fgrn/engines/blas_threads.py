@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -35,6 +37,19 @@ class OneBlasThread:
 
 
 ONE_BLAS_THREAD = OneBlasThread()
+
+
+@contextmanager
+def limited_kernel_blas() -> Iterator[None]:
+    """Let the BLAS that compiled kernels call, which is SciPy's, use one thread: they are run on several themselves.
+
+    Within another such context nothing is to be done. Each time a limit is lifted, a thread of OpenBLAS keeps a
+    processor busy for about 25 ms, waiting for work.
+    """
+    import scipy.linalg  # noqa: F401 - so that it is among the libraries that are limited
+
+    with ONE_BLAS_THREAD:
+        yield
 
 
 @cache

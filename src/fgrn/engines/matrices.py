@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import kernels
-from .blas_threads import ONE_BLAS_THREAD
+from .blas_threads import limited_kernel_blas
 from .cycles import transposed_tables
 from .device.clique_tree import CliqueTree, clique_tree
 from .kernels.arguments import HiddenTree, HiddenTreeRows, HiddenTreeTables, HiddenTreeTotals, HiddenTreeWork
 from .packs import kernel_array
 from .protocol import Buffers, Loaded, Prepared, RowCounts
 from .registry import get
-from .row_blocks import blocks_of_rows, sum_of_blocks, thread_count
+from .row_blocks import blocks_of_rows, put_together, sum_of_blocks, thread_count
 
 if TYPE_CHECKING:
     from ..plan.plan import Plan, Program
@@ -52,9 +52,13 @@ LEAST = 1e-290
 """What stands for a probability of zero between two cliques, so that no message is divided by zero."""
 
 
+NOTHING = np.zeros(0)
+
+
 def tree_of_matrices(plan: Plan, program: Program, evidence: Evidence) -> CliqueTree | None:
-    """Return the cliques, if counts are products of matrices: hard evidence, on leaves alone."""
-    if not (program.for_counts and plan.is_tree and plan.diverters) or evidence.rows < FEWEST_ROWS:
+    """Return the cliques, if counts or likelihoods are products of matrices: hard evidence, on leaves alone."""
+    no_message = program.for_counts or not len(program.shown)
+    if not (no_message and plan.is_tree and plan.diverters) or evidence.rows < FEWEST_ROWS:
         return None
     if evidence.soft_edges() or plan.is_factor.any():
         return None
@@ -141,8 +145,12 @@ class MatrixLoaded:
             np.multiply(self.tables.prior, plan.source_values(values, source), out=self.tables.prior)
 
     def propagate(self, parts: Collection[str]) -> Buffers:
-        """See `fgrn.engines.Loaded`."""
-        return self.prepared.others.load(self.values).propagate(parts)
+        """See `fgrn.engines.Loaded`; likelihoods alone are those of the sweep upwards."""
+        mine = self.prepared
+        if set(parts) != {"likelihood"}:
+            return mine.others.load(self.values).propagate(parts)
+        with limited_kernel_blas():
+            return put_together(mine.threads, self._likelihoods_of, mine.blocks, (mine.evidence.rows, 0, 0), parts)
 
     def round(self, before: Buffers) -> Buffers:
         """See `fgrn.engines.Loaded`."""
@@ -157,13 +165,24 @@ class MatrixLoaded:
         mine = self.prepared
         if not expect:
             return mine.others.load(self.values).counts(expect)
-        import scipy.linalg  # noqa: F401 - whose BLAS the kernel calls
-
-        with ONE_BLAS_THREAD:  # its threads and ours would wait for each other
+        with limited_kernel_blas():
             found = sum_of_blocks(mine.threads, self._counts_of, mine.blocks)
         if found is None:
             return RowCounts(np.zeros(mine.plan.layout.size), 0.0, np.zeros(0, dtype=np.intp))
         return found
+
+    def _likelihoods_of(self, rows: slice, _: dict[str, np.ndarray]) -> Buffers:
+        """The log-likelihoods of a block; those of rows in doubt by the reference engine."""
+        mine = self.prepared
+        codes = kernel_array(mine.evidence.codes[rows], np.int32)
+        mine.evidence.release()
+        likelihood, doubtful = self._run(codes, HiddenTreeTotals(np.ones(len(codes)), NOTHING, NOTHING, self._states))
+        where = np.flatnonzero(doubtful)
+        if len(where):
+            evidence = mine.evidence.take(rows).take(where)
+            reference = get("reference").prepare(mine.plan, mine.programs, mine.programs.everything, evidence)
+            likelihood[where] = reference.load(self.values).propagate(("likelihood",)).log_likelihood
+        return Buffers(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, likelihood)
 
     def _counts_of(self, rows: slice) -> RowCounts:
         """The counts of a block; rows in doubt are counted by the reference engine."""
@@ -188,16 +207,26 @@ class MatrixLoaded:
     def _swept(self, codes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
         """The counts of a block, its log-likelihood, and the rows with a weight that are in doubt."""
         mine = self.prepared
-        layout, states = mine.plan.layout, len(self.tables.prior)
         missing = int((np.diff(mine.shape.leaves) * mine.shape.size).sum())
-        totals = HiddenTreeTotals(weights, np.zeros(layout.size), np.zeros(missing), np.zeros(states))
-        books = HiddenTreeRows(np.zeros(len(weights)), np.ones(len(weights)), np.zeros(len(weights), dtype=np.bool_))
-        with mine.room() as room:
-            kernels.matrix_sweeps(mine.shape, self.tables, codes, mine.rows_at_once, room, books, totals)
+        totals = HiddenTreeTotals(weights, np.zeros(mine.plan.layout.size), np.zeros(missing), self._states)
+        likelihoods, doubtful = self._run(codes, totals)
         for source in range(len(mine.plan.source_edge)):
             mine.plan.source_values(totals.counts, source)[...] += totals.prior
-        likelihood = float((weights * np.where(books.doubtful, 0.0, books.scale)).sum())
-        return totals.counts, likelihood, books.doubtful & (weights > 0)
+        likelihood = float((weights * np.where(doubtful, 0.0, likelihoods)).sum())
+        return totals.counts, likelihood, doubtful & (weights > 0)
+
+    @property
+    def _states(self) -> np.ndarray:
+        """Zeros for the posterior of the root."""
+        return np.zeros(len(self.tables.prior))
+
+    def _run(self, codes: np.ndarray, totals: HiddenTreeTotals) -> tuple[np.ndarray, np.ndarray]:
+        """Run the kernel on a block: the log-likelihood of each row, and whether it is in doubt."""
+        mine, count = self.prepared, len(codes)
+        books = HiddenTreeRows(np.zeros(count), np.ones(count), np.zeros(count, dtype=np.bool_))
+        with mine.room() as room:
+            kernels.matrix_sweeps(mine.shape, self.tables, codes, mine.rows_at_once, room, books, totals)
+        return books.scale, books.doubtful
 
 
 def _shape(plan: Plan, tree: CliqueTree, slot: np.ndarray) -> HiddenTree:

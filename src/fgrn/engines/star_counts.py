@@ -29,8 +29,8 @@ SHARED_WORK = 2**19
 """States visited in all, below which one thread is done about as soon: waking another and waiting for it takes 0.1 ms.
 
 Ten starts of 100 epochs with 10 columns and 10 states, two threads beside one: 1.15 times as long with 300 rows, 0.97
-with 1,000, 0.72 with 3,000, 0.65 with 10,000 and 0.54 with 30,000. Threads with a group of starts each, which never
-wait for each other but for the interpreter's lock, took as long as one up to 10,000 rows.
+with 1,000, 0.74 with 3,000, 0.65 with 10,000 and 0.54 with 30,000. Threads with a group of starts each, which never
+wait for each other but for the interpreter's lock, took as long as one up to 10,000 rows, without smoothing.
 """
 
 NOTHING, NO_NUMBERS, NO_ROWS = np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.intp)

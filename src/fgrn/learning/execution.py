@@ -6,6 +6,7 @@ same call gives the same bits. What was decided in learning is kept with its his
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -162,6 +163,11 @@ def starts_together(esteps: ESteps, rule: Rule, watch: object, cells: int) -> in
     """
     can = rule.starts > 1 and _in_any_order(watch) and esteps.together is not None
     return min(rule.starts, max(1, CELLS_TOGETHER // max(cells, 1))) if can else 1
+
+
+def limits_of(method: CountingMethod) -> AbstractContextManager[None]:
+    """Return the context in which epochs are counted: one thread of BLAS, if the kernel calls it, for all of them."""
+    return engines.limited_kernel_blas() if method.kernel == "matrix" else nullcontext()
 
 
 def _in_any_order(watch: object) -> bool:

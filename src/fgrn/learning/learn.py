@@ -15,7 +15,7 @@ from ..flow.mstep import Smoothing
 from ..flow.parameters import Parameters, Specification
 from ..tables.encoded import EncodedTable, Evidence
 from .checkpoints import Journal
-from .execution import Execution, starts_at_once, starts_together
+from .execution import Execution, limits_of, starts_at_once, starts_together
 from .run_identity import about
 
 EStepOf = Callable[[Evidence], em.EStep]
@@ -78,7 +78,8 @@ class Training:
         at_once = starts_at_once(method, self.rule, self.watch) if together == 1 else 1
         starts = {"starts_at_once": at_once, "starts_together": together}
         learn = partial(em.learn, esteps, self.spec, parameters, self.rule, smooth, self.watch, keeper, **starts)
-        learnt, history = learn() if keeper is None else keeper.journal.finished(learn, keeper.so_far)
+        with limits_of(method):
+            learnt, history = learn() if keeper is None else keeper.journal.finished(learn, keeper.so_far)
         ran = run or {"engine": None, "merge": None}  # rows are counted as they are
         how = Execution.of(ran["engine"], method, self.table.rows, at_once, len(batches), together)
         history, ran = replace(history, execution=str(how)), {**ran, "kernel": how.kernel}

@@ -143,7 +143,10 @@ def finish_counts(tree, tables, work, totals):
 
 @kernel
 def matrix_sweeps(tree, tables, codes, at_once, work, books, totals):
-    """Add the expected counts and the log-likelihoods of a block of rows; see `arguments` for the names."""
+    """Add the expected counts and the log-likelihoods of a block of rows; see `arguments` for the names.
+
+    Without room for counts the sweep goes upwards only: that is enough for the likelihoods.
+    """
     first = 0
     while first < len(totals.weights):
         rows = min(at_once, len(totals.weights) - first)
@@ -156,11 +159,12 @@ def matrix_sweeps(tree, tables, codes, at_once, work, books, totals):
                 table = tree.table[clique]
                 matrix_product(work.up, start, tables.transposed, table, work.message, message, rows, below, above)
         root_posterior(tree, tree.order[0], tables, first, rows, work, books, totals)
-        count_leaves(tree, tree.order[0], codes, first, rows, work, totals)
-        for number in range(1, len(tree.order)):
-            posterior_below(tree, tree.order[number], tables, first, rows, work, books, totals)
+        for number in range(len(tree.order) if len(totals.counts) else 0):
+            if number > 0:
+                posterior_below(tree, tree.order[number], tables, first, rows, work, books, totals)
             count_leaves(tree, tree.order[number], codes, first, rows, work, totals)
         first += rows
     for row in range(len(totals.weights)):
         books.scale[row] += np.log(books.rest[row])
-    finish_counts(tree, tables, work, totals)
+    if len(totals.counts):
+        finish_counts(tree, tables, work, totals)
