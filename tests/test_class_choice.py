@@ -24,8 +24,11 @@ from fgrn.cli import main
 from fgrn.cli.choosing import Refining
 from fgrn.cli.fitting import _selection_lines, fit
 from fgrn.cli.wording import spoken
+from fgrn.core.distributions import geometric_mean
 from fgrn.core.exceptions import ConvergenceWarning, FgrnWarning
 from fgrn.core.progress import ReadingProgress
+from fgrn.files import model_file
+from fgrn.files.container import container_bytes
 from fgrn.graph.class_family import ClassFamily
 from fgrn.learning.calibration import HOTTEST, Calibration, CalibrationJudge, Predictions, can_be_mixed
 from fgrn.learning.choice_budget import MOST_WORK, Budget
@@ -864,6 +867,95 @@ def test_a_batch_more_is_learnt_by_the_tables_of_the_rows(refined: LatentClassif
     fitted.partial_fit(X, y)
     assert not hasattr(fitted, "decision_network_")
     assert np.isfinite(fitted.predict_proba(X)).all()
+
+
+# The mean over both ways of refining
+
+
+@pytest.fixture(scope="module")
+def two_networks() -> LatentClassifier:
+    """A classifier whose class is told best by the mean over both ways of refining tables of two states a class."""
+    return LatentClassifier(2, structure="per_class", random_state=0, engine="cpu").fit(*exclusive(120, 1))
+
+
+def test_the_class_is_told_by_the_geometric_mean_of_two_networks(two_networks: LatentClassifier) -> None:
+    X, _ = exclusive(50, 2)
+    asked = two_networks.schema_.codes({name: X[name] for name in X})
+    nets = [two_networks.decision_network_, two_networks.second_decision_network_]
+    a, b = (net.posterior(asked, "kind") for net in nets)
+    assert np.abs(a - b).max() > 1e-3
+    found = two_networks.predict_proba(X)
+    expected = np.sqrt(a * b)
+    np.testing.assert_allclose(found, expected / expected.sum(axis=1, keepdims=True), rtol=1e-12)
+    for number in range(5):
+        np.testing.assert_allclose(two_networks.predict_proba(X.iloc[[number]])[0], found[number], rtol=1e-12)
+
+
+def test_both_ways_are_told_of(two_networks: LatentClassifier) -> None:
+    assert two_networks.selection_.networks == 2
+    assert "over both ways of refining: two networks, which take twice the time" in str(two_networks.selection_)
+    assert {one.towards for one in two_networks.selection_.candidates} == {"", "independence", "fit"}
+
+
+def test_the_mean_of_two_networks_is_no_worse_than_one_on_rows_kept_back() -> None:
+    """As what was chosen is judged: by the log-loss at its temperature, of the networks of all parts."""
+    X, y = exclusive(120, 1)
+    model = LatentClassifier(2, structure="per_class", random_state=0, engine="cpu")
+    searches: list[ClassSearch] = []
+    made = model._search
+    model._search = lambda table: searches.append(made(table)) or searches[-1]  # type: ignore[method-assign,func-returns-value]
+    model.fit(X, y)
+    (search,) = searches
+    weights = search.rows.weights_of_parts
+
+    def loss(count: int) -> float:
+        told = Predictions.of_all(trial.predicted(models[:count]) for trial, models in search._of_best)
+        return float(np.average(told.losses(told.temperature), weights=weights))
+
+    assert loss(2) < min(loss(1), search.best.log_loss)
+
+
+def test_an_explanation_by_two_networks_adds_up(two_networks: LatentClassifier) -> None:
+    X, _ = exclusive(10, 3)
+    for number in range(4):
+        row = X.iloc[[number]]
+        told, chance = two_networks.explain(row), two_networks.predict_proba(row).max()
+        assert told.probability == pytest.approx(chance)
+        assert told.prior + sum(told.contributions.values()) == pytest.approx(np.log(chance / (1 - chance)))
+
+
+def test_two_networks_are_saved_and_loaded_and_dropped_together(two_networks: LatentClassifier, tmp_path: Path) -> None:
+    X, y = exclusive(50, 2)
+    two_networks.save(tmp_path / "m.fgrn")
+    again = fgrn.load(tmp_path / "m.fgrn")
+    assert again.second_decision_network_ == two_networks.second_decision_network_
+    assert again.selection_ == two_networks.selection_
+    assert np.array_equal(again.predict_proba(X), two_networks.predict_proba(X))
+    again.partial_fit(X, y)
+    assert not hasattr(again, "decision_network_")
+    assert not hasattr(again, "second_decision_network_")
+
+
+@pytest.mark.parametrize(
+    ("second", "why"),
+    [("decision", "are one tensor"), ("none", "is missing"), (2, "damaged"), ("table/0", "are one tensor")],
+)
+def test_a_second_network_that_is_none_is_refused(
+    two_networks: LatentClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second: Any, why: str
+) -> None:
+    def forged(document: dict[str, Any], tensors: dict[str, np.ndarray]) -> bytes:
+        return container_bytes({**document, "decision": {**document["decision"], "second": second}}, tensors)
+
+    monkeypatch.setattr(model_file, "container_bytes", forged)
+    (tmp_path / "m.fgrn").write_bytes(model_file._model_bytes(two_networks))
+    with pytest.raises(fgrn.ModelFileError, match=why):
+        fgrn.load(tmp_path / "m.fgrn")
+
+
+def test_a_geometric_mean_of_distributions_has_no_gaps() -> None:
+    a, b = np.array([[0.9, 0.1, 0.0], [1.0, 0.0, 0.0]]), np.array([[0.1, 0.9, 0.0], [0.0, 1.0, 0.0]])
+    np.testing.assert_allclose(geometric_mean([a, b]), [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0]])
+    assert geometric_mean([a]) is a
 
 
 @pytest.mark.usefixtures("quick_choice")

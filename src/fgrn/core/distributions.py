@@ -1,4 +1,4 @@
-"""Checks of probability tables: real numbers, the right shape, rows that sum to one."""
+"""Checks of probability tables: real numbers, the right shape, rows that sum to one; and means of distributions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from .exceptions import TableError
 
 ROW_SUM_TOLERANCE = 1e-6
 """Largest accepted difference between the sum of a given row and one: files often round to 7 digits."""
+
+FAINTEST = 1e-100
+"""What a probability of zero counts as in a geometric mean beside others."""
 
 
 def frozen_array(values: ArrayLike | None, what: str) -> np.ndarray | None:
@@ -54,6 +57,23 @@ def normalised_rows(array: np.ndarray) -> np.ndarray:
     exact: np.ndarray = np.where(np.abs(sums - 1) < 1e-15, array, array / sums)
     exact.setflags(write=False)
     return exact
+
+
+def geometric_mean(found: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the distributions with the mean logarithm of those of several models, scaled to sum to one.
+
+    A probability of zero counts as FAINTEST beside one that is not, so that there is a mean of any distributions. Where
+    all of them are zero, or one is not a number, the mean is so, too.
+
+    Args:
+        found: (rows, states) of each model; those of one alone are returned as they are.
+    """
+    if len(found) == 1:
+        return found[0]
+    logs = np.mean([np.log(np.maximum(one, FAINTEST)) for one in found], axis=0)
+    likely = np.exp(logs - logs.max(axis=-1, keepdims=True)) * (np.max(found, axis=0) != 0)
+    mean: np.ndarray = likely / likely.sum(axis=-1, keepdims=True)
+    return mean
 
 
 def checked_support(support: ArrayLike | None, shape: tuple[int, int], what: str) -> np.ndarray | None:

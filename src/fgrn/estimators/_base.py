@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..bayes.tree_mixture import TreeMixture
+from ..core.distributions import geometric_mean
 from ..core.exceptions import (
     ImpossibleEvidence,
     ImpossibleRowWarning,
@@ -33,6 +34,7 @@ from ..learning.checkpoints import Checkpoint, Journal, Returned, open_journal
 from ..queries.completion import impute
 from ..queries.explanation import Explanation
 from ..queries.prototypes import MeanAndSpread, Prototypes
+from ..queries.questions import explained_by
 from ..tables import frames, one_row
 from ..tables.encoded import EncodedTable, Evidence, NamedStates
 from ..tables.frames import Coded
@@ -43,6 +45,9 @@ from ._tables import Classes, Columns, TableEstimator, check_lengths, is_array
 
 FAINTEST_STATE = 1e-9
 """A hidden state of smaller probability is none of a class."""
+
+DECIDING = ("decision_network_", "second_decision_network_")
+"""The attributes with the networks that were refined for the class, where there are any."""
 
 
 class LatentEstimator(TableEstimator):
@@ -316,7 +321,7 @@ class LatentEstimator(TableEstimator):
         self.n_rows_ += int(np.count_nonzero(table.row_weights))
         self.weight_ = state.weight
         self.n_iter_ += 1
-        self.__dict__.pop("decision_network_", None)  # it was refined for the tables of before
+        self._set_deciding(())  # they were refined for the tables of before
         return self
 
     @property
@@ -337,9 +342,17 @@ class LatentEstimator(TableEstimator):
 
     # What everybody may ask
 
-    def _deciding(self) -> Network:
-        """The network that predicts the class: the fitted one, unless its tables were refined for the class."""
-        return getattr(self, "decision_network_", self.network_)
+    def _deciding(self) -> tuple[Network, ...]:
+        """The networks whose geometric mean predicts the class: the fitted one, unless others were refined for that."""
+        found = (getattr(self, name) for name in DECIDING if hasattr(self, name))
+        return tuple(found) or (self.network_,)
+
+    def _set_deciding(self, networks: Sequence[Network]) -> None:
+        """Keep the networks that were refined for the class; of none, the fitted one predicts it."""
+        for name in DECIDING:
+            self.__dict__.pop(name, None)
+        for name, network in zip(DECIDING, networks, strict=False):
+            setattr(self, name, network)
 
     def _describing(self) -> Network | TreeMixture:
         """The model that describes the rows: the fitted network, unless a mixture of trees was learnt near it."""
@@ -351,22 +364,28 @@ class LatentEstimator(TableEstimator):
     ) -> dict[str, np.ndarray]:
         """Return messages on some variables, (rows, states); in an impossible row all values count as missing."""
         ask: dict[str, Any] = {"keep": names, "parts": [way], "engine": self.engine}
-        network = self._deciding() if deciding else self._describing()
+        networks = self._deciding() if deciding else (self._describing(),)
+
+        def told(data: Any, **options: Any) -> dict[str, np.ndarray]:
+            found = [network.propagate(data, **ask, **options) for network in networks]
+            return {name: geometric_mean([getattr(one, way)(name) for one in found]) for name in names}
+
         try:
-            found = network.propagate(data, **ask)
-            return {name: getattr(found, way)(name) for name in names}
+            return told(data)
         except ImpossibleEvidence as error:
-            why, rows = error.message, list(error.rows)
+            why, impossible = error.message, set(error.rows)
+        general, out = told(None), {name: one.copy() for name, one in told(data, impossible="mark").items()}
+        for messages in out.values():  # the row may be impossible by another network, too
+            impossible.update(np.flatnonzero(np.isnan(messages).any(axis=1)).tolist())
+        rows = sorted(impossible)
         warn(
             f"{why} Answered as if nothing were known of such a row.",
             ImpossibleRowWarning,
             rows=rows,
             remedies=Remedy("learn tables without zeros", smoothing=...),
         )
-        found, general = network.propagate(data, impossible="mark", **ask), network.propagate(None, **ask)
-        out = {name: getattr(found, way)(name).copy() for name in names}
         for name, messages in out.items():
-            messages[rows] = getattr(general, way)(name)[0]
+            messages[rows] = general[name][0]
         return out
 
     def _posterior(self, X: Any, name_of: Callable[[], str]) -> np.ndarray:
@@ -457,4 +476,4 @@ class LatentEstimator(TableEstimator):
             if key in self.schema_.states or self.schema_[key].continuous
         }
         codes = self.schema_.codes({key: [value] for key, value in known.items()}, self.unseen)
-        return self._deciding().explain(codes, name, state, values=known, engine=self.engine)
+        return explained_by(self._deciding(), codes, name, state, values=known, engine=self.engine)

@@ -104,6 +104,8 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         structure_: "shared", "per_class", "tan" or "tree".
         decision_network_: the Network that is asked for the class: `network_` with tables that were refined for that,
             where this helped. All else (class profiles, completed rows, likelihoods) is asked of `network_`.
+        second_decision_network_: another one, refined in the other way, where the geometric mean of what both tell of
+            the class was better: then both are asked for it, which takes twice the time.
         selection_: the candidates that were compared, if something was chosen.
     """
 
@@ -119,6 +121,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
 
     structure_: str
     decision_network_: Network
+    second_decision_network_: Network
 
     def __init__(
         self,
@@ -223,7 +226,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         return super()._options(what) | {"starts": self._starts}
 
     def _train(self, table: EncodedTable) -> None:
-        self.__dict__.pop("decision_network_", None)
+        self._set_deciding(())
         self.structure_ = self._structures()[0]
         is_density = self.n_hidden != "auto" or self.criterion != "log_loss"
         if self.structure_ == "shared" and is_density:
@@ -249,7 +252,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         self._learn_in_time(table, search)
         stopped = search.budget.stopped
         if search.tried and not search.recipe.changes_nothing and not stopped():
-            self.decision_network_ = refined(family, self.network_, here, search.recipe, stopped)
+            self._set_deciding(refined(family, self.network_, here, search.recipe, stopped))
 
     def _learn_in_time(self, table: EncodedTable, search: ClassSearch) -> None:
         """Learn the tables of the network; when the seconds are over they stay as they are, with a warning."""

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 CLASS_DTYPES = {"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64}
 
+CLASS_COUNTS = {"dropped": 0, "averaged": 0, "networks": 1}
+"""The counts of a choice among classifiers, and what they are in files of earlier versions."""
+
 
 def estimator_record(estimator: LatentEstimator) -> dict[str, Any]:
     """Return a fitted estimator, without its network, as JSON values."""
@@ -74,6 +77,8 @@ def estimator_record(estimator: LatentEstimator) -> dict[str, Any]:
             record["selection"]["temperature"] = estimator.selection_.temperature
             record["selection"]["mixed"] = estimator.selection_.mixed
             record["selection"]["averaged"] = estimator.selection_.averaged
+            if estimator.selection_.networks > 1:  # else it is left out, as in files of earlier versions
+                record["selection"]["networks"] = estimator.selection_.networks
     report = estimator._report_to_save() if hasattr(estimator, "_report_to_save") else None
     if report is not None:
         record["report"] = report_record(report)
@@ -237,15 +242,14 @@ def _restore_class_selection(record: dict[str, Any]) -> ClassSelection:
         candidates.append(ClassCandidate(**parts))
     if not candidates:
         raise Refused("its selection is of no candidates.")
-    record = {"dropped": 0, "unfinished": [], "temperature": 1.0, "mixed": False, "averaged": 0, **record}
-    dropped, averaged = (value_of(int, record, name, "its selection") for name in ("dropped", "averaged"))
+    record = {"unfinished": [], "temperature": 1.0, "mixed": False, **CLASS_COUNTS, **record}
+    counts: dict[str, Any] = {name: value_of(int, record, name, "its selection") for name in CLASS_COUNTS}
     unfinished = value_of(list, record, "unfinished", "its selection")
     temperature, mixed = _float(record["temperature"]), value_of(bool, record, "mixed", "its selection")
-    if min(dropped, averaged) < 0 or not all(isinstance(one, str) for one in unfinished) or not temperature > 0:
+    if min(counts.values()) < 0 or not all(isinstance(one, str) for one in unfinished) or not temperature > 0:
         raise Refused("what was tried of its selection is not told in numbers and names.")
     return ClassSelection(
-        tuple(candidates), dropped=dropped, unfinished=tuple(unfinished), temperature=temperature, mixed=mixed,
-        averaged=averaged,
+        tuple(candidates), unfinished=tuple(unfinished), temperature=temperature, mixed=mixed, **counts
     )  # fmt: skip
 
 

@@ -11,6 +11,8 @@ extended.
     "start/<block>", "support/<block>"     tables, priors and supports as given by the user
     "online"                               expected counts per row, all tables and then all priors; then of continuous
                                            columns the weights, sums and sums of squares in each state
+    "decision", "decision/second"          tables that were refined for the class, of one network or of two, whose
+                                           geometric mean tells it, as one vector each, if the document has "decision"
     "mixture/..."                          trees that share tables with the network, see `mixture_file`
     "leaves"                               of continuous columns, if the document has "leaves", the means and then the
                                            logarithms of the variances, (2, states, columns), in units of the columns
@@ -111,6 +113,10 @@ def _model_bytes(model: Saved) -> bytes:
     arrays: dict[str, np.ndarray] = {}
     if hasattr(model, "decision_network_"):
         beside["decision"], arrays["decision"] = {"tensor": "decision"}, model.decision_network_._parameters.values
+    if hasattr(model, "second_decision_network_"):
+        beside["decision"]["second"] = "decision/second"
+        arrays["decision/second"] = model.second_decision_network_._parameters.values
+        beside["version"] = 2  # code that does not know it would predict by the first one alone
     if hasattr(model, "mixture_"):
         entry, tensors = mixture_parts(model.mixture_)
         beside, arrays = beside | entry, arrays | tensors
@@ -122,12 +128,11 @@ def _read_model(file: Readable) -> Saved:
     container = Container(file, _check_model_version)
     if "model" in container.document:
         return factored_file.decode_factored(container)
-    network, decision, mixture = _decode_network(container)
+    network, deciding, mixture = _decode_network(container)
     if "estimator" not in container.document:
         return network if mixture is None else mixture
     estimator = restore_estimator(container.document, network, mixture)
-    if decision is not None:
-        estimator.decision_network_ = decision
+    estimator._set_deciding(deciding)
     return estimator
 
 
@@ -137,10 +142,9 @@ def _is_equal(again: Any, model: Any) -> bool:
         return bool(again == model)
     if isinstance(model, Network):
         return bool(again == model and again.online_state == model.online_state)
-    deciding = [getattr(one, "decision_network_", one.network_) for one in (again, model)]
     return (
         _is_equal(again.network_, model.network_)
-        and _is_equal(*deciding)
+        and again._deciding() == model._deciding()
         and getattr(again, "mixture_", None) == getattr(model, "mixture_", None)
         and estimator_record(again) == estimator_record(model)
     )
@@ -224,8 +228,8 @@ def network_parts(network: Network, parameters: Parameters) -> tuple[dict[str, A
 # From bytes to a network
 
 
-def _decode_network(container: Container) -> tuple[Network, Network | None, TreeMixture | None]:
-    """Return the network in a file, the one whose tables were refined for the class, and the mixture, if there are any.
+def _decode_network(container: Container) -> tuple[Network, list[Network], TreeMixture | None]:
+    """Return the network in a file, those whose tables were refined for the class, and the mixture, if there are any.
 
     The document, then the wiring, then the numbers are checked.
     """
@@ -240,8 +244,8 @@ def _decode_network(container: Container) -> tuple[Network, Network | None, Tree
     shapes = [(size,) for size in layout.prior_sizes]
     tables, undrawn_tables = _request_current(container, "tables", layout.table_names, layout.table_shapes)
     priors, undrawn_priors = _request_current(container, "priors", [(name,) for name in layout.prior_names], shapes)
-    if "decision" in document:
-        container.want(_decision_tensor(document), DECIDING, "F64", (layout.size,))
+    for name in _decision_tensors(document):
+        container.want(name, DECIDING, "F64", (layout.size,))
     request_mixture(container, layout)
     leaves = read_leaves(document, variables)
     if "online" in document:
@@ -260,12 +264,16 @@ def _decode_network(container: Container) -> tuple[Network, Network | None, Tree
     network._trained = tuple(list_of_records(document, "trained")) if "trained" in document else ()
     if "online" in document:
         network._counted = network._parameters, _online(_online_record(document), arrays)
-    decision = _deciding(network, arrays[_decision_tensor(document)]) if "decision" in document else None
-    return network, decision, read_mixture(document, network, arrays)
+    deciding = [_deciding(network, arrays[name]) for name in _decision_tensors(document)]
+    return network, deciding, read_mixture(document, network, arrays)
 
 
-def _decision_tensor(document: dict[str, Any]) -> str:
-    return value_of(str, value_of(dict, document, "decision", "its description"), "tensor", DECIDING)
+def _decision_tensors(document: dict[str, Any]) -> list[str]:
+    """The names of the tensors of the tables that tell the class: of no, one or two networks."""
+    if "decision" not in document:
+        return []
+    record = value_of(dict, document, "decision", "its description")
+    return [value_of(str, record, key, DECIDING) for key in ("tensor", "second") if key == "tensor" or key in record]
 
 
 def _deciding(network: Network, values: np.ndarray) -> Network:

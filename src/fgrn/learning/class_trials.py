@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..core.distributions import geometric_mean
 from ..tables.encoded import Evidence
 from .calibration import Calibration, Predictions
 from .choice_budget import Budget
@@ -143,13 +144,14 @@ class Trial:
             self._z[how.towards] = z
             model = self.family.with_tables(model, self._task.values(z))
         self.models[how] = model
-        return self.predicted(model)
+        return self.predicted([model])
 
-    def predicted(self, model: Any) -> Predictions:
-        """Predictions of a model for the rows that were kept back."""
+    def predicted(self, models: Sequence[Any]) -> Predictions:
+        """Predictions for the rows that were kept back, by the geometric mean of what some models tell of the class."""
         classes = self._asked.codes[:, self._asked.columns.index(self._target)]
-        chances = self.family.chances(model, self._asked.without(self._target))
-        self._budget.spend(self.asking)
+        rows = self._asked.without(self._target)
+        chances = geometric_mean([self.family.chances(model, rows) for model in models])
+        self._budget.spend(len(models) * self.asking)
         self.classes = chances.shape[1]
         return Predictions.of(chances, classes, self._copies * self._asked.row_weights)
 
@@ -158,28 +160,29 @@ class Trial:
 class Recipe:
     """How the tables that tell the class are made from those of EM.
 
-    members      the candidates whose mean is taken, each at its temperature; of one alone it is that one
+    means        for each model, whose geometric mean tells the class, the candidates whose mean it is, each at its
+                 temperature; of one alone it is that one
     paths        the refinements in the order in which they were tried, each from where the one before it ended
     calibration  of what comes of it
     """
 
-    members: Mapping[Refinement, float]
+    means: Sequence[Mapping[Refinement, float]]
     paths: Sequence[Sequence[Refinement]]
     calibration: Calibration
 
     @property
     def changes_nothing(self) -> bool:
         """Whether the tables of EM tell the class."""
-        return not any(how.towards for how in self.members) and self.calibration.changes_nothing
+        return not any(how.towards for members in self.means for how in members) and self.calibration.changes_nothing
 
 
-def refined(family: Family, model: Any, table: Evidence, recipe: Recipe, stopped: Callable[[], bool]) -> Any:
-    """Return a model with tables refined for the class, from all rows, or as many as are needed, and calibrated.
+def refined(family: Family, model: Any, table: Evidence, recipe: Recipe, stopped: Callable[[], bool]) -> list[Any]:
+    """Return models with tables refined for the class, from all rows, or as many as are needed, and calibrated.
 
-    It is refined as the candidates were, by one penalty after the other with as many iterations: more of them would fit
-    the rows more closely than what was judged.
+    What tells the class is the geometric mean of what they tell. A model is refined as the candidates were, by one
+    penalty after the other with as many iterations: more of them would fit the rows more closely than what was judged.
     """
-    found = [(model, temperature) for how, temperature in recipe.members.items() if not how.towards]
+    found: dict[Refinement, Any] = {how: model for members in recipe.means for how in members if not how.towards}
     if recipe.paths:
         task = family.conditional(model, table.take(slice(None, None, max(1, table.rows // REFINED_ROWS))))
     for path in recipe.paths:
@@ -187,7 +190,15 @@ def refined(family: Family, model: Any, table: Evidence, recipe: Recipe, stopped
         for how in path:
             penalty = Penalty(how.strength, how.towards, family.ordered)
             z = task.maximised(penalty, ITERATIONS, TOLERANCE, z, stopped)
-            if how in recipe.members:
-                found.append((family.with_tables(model, task.values(z)), recipe.members[how]))
-    mean = found[0][0] if len(found) == 1 else family.mean_of(found)
-    return mean if recipe.calibration.changes_nothing else family.calibrated(mean, recipe.calibration)
+            if any(how in members for members in recipe.means):
+                found[how] = family.with_tables(model, task.values(z))
+    means = [mean_model(family, [(found[how], t) for how, t in members.items()]) for members in recipe.means]
+    if recipe.calibration.changes_nothing:
+        return means
+    return [family.calibrated(mean, recipe.calibration) for mean in means]
+
+
+def mean_model(family: Family, models: Sequence[tuple[Any, float]]) -> Any:
+    """Return the mean of several models, each at a temperature, see `Family.mean_of`; of one at 1 that is itself."""
+    (first, temperature), *others = models
+    return first if not others and temperature == 1.0 else family.mean_of(models)

@@ -18,7 +18,7 @@ import numpy as np
 from ..core.progress import ReadingProgress
 from .calibration import Calibration, CalibrationJudge, Predictions, can_be_mixed
 from .choice_budget import Budget
-from .class_trials import ITERATIONS, REFINED_ROWS, Family, Recipe, Refinement, Trial
+from .class_trials import ITERATIONS, REFINED_ROWS, Family, Recipe, Refinement, Trial, mean_model
 from .criteria import EQUAL, ClassCandidate, ClassSelection
 from .cross_validation import MOST_ROWS, PartedRows, mean_and_error
 
@@ -86,7 +86,7 @@ class ClassSearch:
     starts     random starts of learning the best candidate from all rows
     tried      the candidates so far
     unfinished the structures of which the budget did not allow to try all that might be better
-    averaged   the candidates whose mean is better than the best of them, see `average`
+    averaged   for each network the candidates whose mean it is, if that is better than the best of them, see `average`
     calibration  of the best candidate, or of the mean, see `calibrate`
     """
 
@@ -98,9 +98,9 @@ class ClassSearch:
     starts: int = 1
     tried: list[ClassCandidate] = field(default_factory=list)
     unfinished: set[str] = field(default_factory=set)
-    averaged: Sequence[ClassCandidate] = ()
+    averaged: Sequence[Sequence[ClassCandidate]] = ()
     calibration: Calibration = field(default_factory=Calibration)
-    _of_best: list[tuple[Trial, Any]] = field(default_factory=list)
+    _of_best: list[tuple[Trial, list[Any]]] = field(default_factory=list)
     _losses: list[np.ndarray] = field(default_factory=list)
     _begun: list[Refinement] = field(default_factory=list)
     _edges: dict[Refinement, str] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class ClassSearch:
         temperature, mixed = self.calibration.temperature, self.calibration.mixing is not None
         return ClassSelection(
             tuple(self.tried), dropped=dropped, unfinished=unfinished, temperature=temperature, mixed=mixed,
-            averaged=len(self.averaged),
+            averaged=sum(map(len, self.averaged)), networks=max(len(self.averaged), 1),
         )  # fmt: skip
 
     @property
@@ -144,13 +144,14 @@ class ClassSearch:
     def recipe(self) -> Recipe:
         """How the tables of the best candidate, or of the mean that was taken, are made."""
         best = self.best
-        members = {_how(one): one.temperature for one in self.averaged} or {_how(best): 1.0}
+        means = [{_how(one): one.temperature for one in group} for group in self.averaged] or [{_how(best): 1.0}]
+        members = {how for group in means for how in group}
         paths = []
         for towards in ("independence", "fit"):
             path = [how for how in self._begun if how == Refinement(best.structure, best.size, towards, how.strength)]
             last = max((place for place, how in enumerate(path) if how in members), default=-1)
             paths.append(path[: last + 1])
-        return Recipe(members, [path for path in paths if path], self.calibration)
+        return Recipe(means, [path for path in paths if path], self.calibration)
 
     def search(self, sizes: Iterable[int], patient: bool = True) -> None:
         """Try all sizes of all structures, each with all that may refine it; if `patient` while that pays.
@@ -180,9 +181,11 @@ class ClassSearch:
         """Take the mean of the candidates of the best one's structure and size, if it tells the class better.
 
         It is the mean of the logarithms of their tables, each at its temperature, and so one network. It is judged as
-        they were. Those that are clearly worse than the best are left out, and of several states those refined towards
-        independence, if the best is not, or all others, if it is: their states are not alike. Where one penalty was
-        given, or nothing is refined, there is nothing to take the mean of.
+        they were. Those that are clearly worse than the best are left out. The states of a class, if it has several,
+        are not alike in those refined towards independence and in all others: these are two networks, the one with the
+        best first, and the second one is used only if the geometric mean of what both tell of the class is better than
+        what the first one tells. Where one penalty was given, or nothing is refined, there is nothing to take the mean
+        of.
         """
         best, family = self.best, self.best_family
         weights = self.rows.weights_of_parts
@@ -190,18 +193,25 @@ class ClassSearch:
             one
             for one, losses in zip(self.tried, self._losses, strict=True)
             if (one.structure, one.size) == (best.structure, best.size)
-            and (best.size == 1 or (one.towards == "independence") == (best.towards == "independence"))
             and not _deficit(losses - self.losses_of_best, weights)
         ]
         if len(alike) < 2 or len(self.strengths) == 1 or not self.budget.has_time or self.budget.stopped():
             return
-        means = []
-        for trial, _ in self._of_best:
-            means.append((trial, family.mean_of([(trial.models[_how(one)], one.temperature) for one in alike])))
-        predictions = Predictions.of_all(trial.predicted(model) for trial, model in means)
-        temperature = predictions.temperature
-        if np.average(predictions.losses(temperature), weights=weights) < best.log_loss:
-            self.averaged, self._of_best, self.calibration = alike, means, Calibration(temperature)
+        groups = _by_way(alike, best)
+        trials = [trial for trial, _ in self._of_best]
+        means = [
+            [mean_model(family, [(trial.models[_how(one)], one.temperature) for one in group]) for group in groups]
+            for trial in trials
+        ]
+        least = best.log_loss
+        for count in range(1 if len(groups[0]) > 1 else 2, len(groups) + 1):
+            some = [(trial, models[:count]) for trial, models in zip(trials, means, strict=True)]
+            predictions = Predictions.of_all(trial.predicted(models) for trial, models in some)
+            temperature = predictions.temperature
+            loss = float(np.average(predictions.losses(temperature), weights=weights))
+            if loss < least:
+                least, self.averaged, self._of_best = loss, groups[:count], some
+                self.calibration = Calibration(temperature)
 
     def calibrate(self) -> None:
         """Find the temperature and the matrix by which the network of the best candidate is calibrated for the class.
@@ -217,14 +227,14 @@ class ClassSearch:
         if not family.temper:
             return
 
-        def predicted(trial: Trial, model: Any, calibration: Calibration) -> Predictions:
-            budget.spend(trial.work)
-            return trial.predicted(family.calibrated(model, calibration))
+        def predicted(trial: Trial, models: Sequence[Any], calibration: Calibration) -> Predictions:
+            budget.spend(len(models) * trial.work)
+            return trial.predicted([family.calibrated(model, calibration) for model in models])
 
         def allowed() -> bool:
             return not budget.stopped() and budget.has_time and budget.used - begun < CALIBRATING_SHARE
 
-        judge = CalibrationJudge([partial(predicted, trial, model) for trial, model in self._of_best], allowed)
+        judge = CalibrationJudge([partial(predicted, trial, models) for trial, models in self._of_best], allowed)
         if best.n_hidden != trials[0].classes or not self.rows.is_complete:
             self.calibration = judge.tempered(temperature)
         if can_be_mixed(sum(trial.asked_rows for trial in trials), trials[0].classes):
@@ -362,7 +372,7 @@ class ClassSearch:
             )
         )
         if self.best is self.tried[-1]:
-            self._of_best = [(trial, trial.models[how]) for trial in trials]
+            self._of_best = [(trial, [trial.models[how]]) for trial in trials]
             self.budget.reserved = self._work_to_finish(trials)
         self._losses.append(losses)
         return _Judged(losses, weights)
@@ -380,6 +390,20 @@ class ClassSearch:
 def _how(found: ClassCandidate) -> Refinement:
     """How a candidate was refined."""
     return Refinement(found.structure, found.size, found.towards, found.strength)
+
+
+def _by_way(alike: Sequence[ClassCandidate], best: ClassCandidate) -> list[list[ClassCandidate]]:
+    """Candidates of one size in groups whose states are alike, the first with the best one.
+
+    With one state for each class there is one group; else those refined towards independence are one, all others too.
+    """
+    if best.size == 1:
+        return [list(alike)]
+    first = best.towards == "independence"
+    ways: dict[bool, list[ClassCandidate]] = {first: [], not first: []}
+    for one in alike:
+        ways[one.towards == "independence"].append(one)
+    return [group for group in ways.values() if group]
 
 
 def _deficit(differences: np.ndarray, weights: np.ndarray) -> float:

@@ -226,6 +226,8 @@ class ClassSelection:
     """Whether it is also calibrated by a matrix: what is told of a class depends on what was told of the others."""
     averaged: int = 0
     """Of how many candidates of its structure and size the mean is taken instead, since that was better; 0 if not."""
+    networks: int = 1
+    """How many networks tell the class: 2 if it is the mean over both ways of refining that is taken."""
 
     @property
     def best(self) -> ClassCandidate:
@@ -271,6 +273,7 @@ class ClassSelection:
         some += f"; {self.dropped} more were dropped, clearly behind in the first rows" if self.dropped else ""
         means = [f"a temperature of {self.temperature:.2f}"] * (self.temperature != 1) + ["a matrix"] * self.mixed
         some += f"; the mean of {self.averaged} of the best one's structure and size is taken" if self.averaged else ""
+        some += ", over both ways of refining: two networks, which take twice the time" if self.networks > 1 else ""
         some += f"; the best was calibrated by {' and '.join(means)}" if means else ""
         if self.unfinished:
             some += f"; the budget ended before all of {' and '.join(self.unfinished)} was tried: a larger max_seconds"

@@ -6,12 +6,13 @@ Everything here is a question to `propagate`, whatever kind of model answers it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..core import settings
+from ..core.distributions import geometric_mean
 from ..core.exceptions import EvidenceError, FgrnWarning, counted, shortened, warn
 from ..core.labels import Label, named
 from ..core.settings import Name
@@ -174,21 +175,7 @@ class Queries(ABC):
             orders: how many orders.
             engine: see `propagate`.
         """
-        settings.whole("orders", orders, 1)
-        variable = self.variable(name)
-        name = variable.name
-        columns = {key: only_value(key, column) for key, column in self._columns(row).items() if key != name}
-        known = [key for key, column in columns.items() if not _is_open(column)]
-
-        def posterior(shown: np.ndarray) -> np.ndarray:
-            table = {key: shown_where(columns[key], shown[:, number]) for number, key in enumerate(known)}
-            return self.posterior(table or {name: [None] * len(shown)}, name, engine=engine)
-
-        code = None if state is None else variable.code(state)
-        if known:  # refused here if it is impossible, as the one row it is
-            self.propagate({key: shown_where(columns[key], np.ones(1, bool)) for key in known}, keep=[], engine=engine)
-        named_values = values or {key: column for key, column in columns.items() if key in known}
-        return explanation.explain(named_values, known, posterior, name, variable.labels, code, orders)
+        return explained_by([self], row, name, state, values=values, orders=orders, engine=engine)
 
     def _asked(self, names: Collection[Name] | None) -> tuple[str, ...]:
         return self.observed if names is None else settings.variable_names("names", names, own=self.variable)
@@ -202,6 +189,35 @@ class Queries(ABC):
         """Raise an error for Variables that are not those of the model; columns are not read, as some are iterators."""
         for key in data if isinstance(data, Mapping) else ():
             settings.name_of(key, self.variable)
+
+
+def explained_by(
+    models: Sequence[Queries],
+    row: Mapping[str, Any],
+    name: Name,
+    state: Label | None = None,
+    *,
+    values: Mapping[str, Any] | None = None,
+    orders: int = explanation.ORDERS,
+    engine: str = "auto",
+) -> explanation.Explanation:
+    """Explain a state by one model, see `Queries.explain`, or by the geometric mean of what several tell of it."""
+    settings.whole("orders", orders, 1)
+    variable = models[0].variable(name)
+    name = variable.name
+    columns = {key: only_value(key, column) for key, column in models[0]._columns(row).items() if key != name}
+    known = [key for key, column in columns.items() if not _is_open(column)]
+
+    def posterior(shown: np.ndarray) -> np.ndarray:
+        table = {key: shown_where(columns[key], shown[:, number]) for number, key in enumerate(known)}
+        asked = table or {name: [None] * len(shown)}
+        return geometric_mean([model.posterior(asked, name, engine=engine) for model in models])
+
+    code = None if state is None else variable.code(state)
+    for model in models if known else ():  # refused here if it is impossible, as the one row it is
+        model.propagate({key: shown_where(columns[key], np.ones(1, bool)) for key in known}, keep=[], engine=engine)
+    named_values = values or {key: column for key, column in columns.items() if key in known}
+    return explanation.explain(named_values, known, posterior, name, variable.labels, code, orders)
 
 
 def only_value(name: Name, column: Any) -> Any:
