@@ -127,9 +127,8 @@ class LaneSweep:
         """How many numbers it holds: tables, products of cliques, what is summed of them at most, and messages."""
         tables = sum([table.numbers.size for _, _, table in self._tables if table.numbers is not None])
         products = sum([product.size for product in self._products.values()])
-        return (
-            tables + 3 * products + len(self._last) * self._products[self._order.steps[0].number].size + self._work.size
-        )
+        root = self._products[self._order.steps[0].number].size
+        return tables + 3 * products + len(self._last) * root + self._work.size
 
     def joint(
         self, codes: Mapping[str, np.ndarray], weights: Mapping[str, np.ndarray], asked: Sequence[str]
