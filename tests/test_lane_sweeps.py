@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from random_models import as_evidence, bayesian_network, marginal, markov_network, random_row, weighted
 
 import fgrn
-from fgrn.bayes import elimination
+from fgrn.bayes import elimination, table_numbers
 from fgrn.engines.clique_lanes import LANES
 
 seeds = st.integers(0, 2**32 - 1)
@@ -126,3 +126,28 @@ def test_many_known_children_are_multiplied_without_vanishing() -> None:
     expected = np.exp(logs - np.logaddexp.reduce(logs))
     np.testing.assert_allclose(found.marginal("x"), np.tile(expected, (20, 1)), atol=1e-12)
     np.testing.assert_allclose(found.log_likelihood, np.logaddexp.reduce(logs), rtol=1e-12)
+
+
+def test_kept_sweeps_are_forgotten_with_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows asked again have the same numbers; after learning, those of a new model. One too large is not kept."""
+    model = bayesian_network(3)
+    known, asked = model.names[-1], model.names[0]
+    labels = model.variable(known).labels
+    rows = {known: [labels[row % len(labels)] for row in range(2 * LANES + 1)]}
+
+    def answers(one: fgrn.BayesianNetwork) -> list[np.ndarray]:
+        return [one.joint(rows, [asked]), one.propagate(rows).marginal(asked)]
+
+    with rows_side_by_side(1):
+        first = answers(model)
+        assert len(model._arrays.tables.sweeps._sweeps) == 2
+        for one, other in zip(first, answers(model), strict=True):
+            np.testing.assert_array_equal(one, other)
+        model.learn(model.sample(20, seed=1), smoothing=1.0)
+        for one, other, old in zip(answers(model), answers(model.copy()), first, strict=True):
+            np.testing.assert_array_equal(one, other)
+            assert not np.allclose(one, old)
+        monkeypatch.setattr(table_numbers, "MOST_NUMBERS", 0)
+        fresh = model.copy()
+        answers(fresh)
+        assert not fresh._arrays.tables.sweeps._sweeps

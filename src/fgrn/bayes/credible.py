@@ -21,7 +21,8 @@ from ..flow.evidence import encode
 from ..flow.marginals import refuse_impossible
 from ..flow.mstep import Smoothing
 from ..tables import frames
-from .elimination import PrunedModel, TableNumbers, hard_and_soft
+from .elimination import PrunedModel, hard_and_soft
+from .table_numbers import TableNumbers
 
 if TYPE_CHECKING:
     from ..flow.parameters import Specification

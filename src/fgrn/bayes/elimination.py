@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from math import ceil, inf, log10, prod
+from math import inf, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from .clique_memory import allowed_memory
 from .clique_sweeps import CliqueOrder, CliqueSweep, summed_to
 from .junction_tree import JunctionTree
 from .realisation import ScopedTable, tree_of
+from .table_numbers import TableNumbers
 
 if TYPE_CHECKING:
     from .lane_sweeps import LaneSweep, VaryingTable
@@ -36,36 +36,11 @@ MOST_LANES, FEW_LANES = 16, 8
 
 NUMBER_BYTES = 8
 
-DIGITS_OF_FACTOR = 35
-"""Zeros after the decimal point of a number, up to which it counts as one factor: `MANY_FACTORS` such are 1e-280."""
-
 CLIQUE_COST, STATE_COST, LANE_STATE_COST = 40.0, 0.012, 0.003
 """Microseconds: for a clique in a block of rows, and for a joint state in a row, of rows one by one or side by side."""
 
 SMALL_CLIQUE = 4_096
 """Joint states of a clique, up to which a table may come in though a smaller clique holds its variables too."""
-
-
-class TableNumbers(dict[str, np.ndarray]):
-    """The numbers of tables by name, an axis for each variable; and how small these are."""
-
-    @cached_property
-    def factors(self) -> dict[str, int]:
-        """For how many factors of a product each table counts: more than one if it has very small numbers."""
-        return {name: _factors_of(table) for name, table in self.items()}
-
-    def with_changed(self, changed: Mapping[str, np.ndarray]) -> TableNumbers:
-        """The same with other numbers for some tables."""
-        if not changed:
-            return self
-        found = TableNumbers({**self, **changed})
-        found.factors = {**self.factors, **{name: _factors_of(table) for name, table in changed.items()}}
-        return found
-
-
-def _factors_of(table: np.ndarray) -> int:
-    smallest = table.min(initial=1.0, where=table > 0)
-    return max(1, ceil(-log10(smallest) / DIGITS_OF_FACTOR))
 
 
 class TablePlace(NamedTuple):
@@ -263,6 +238,7 @@ class PrunedModel:
             for rows, codes, weights in self._lane_blocks(index, evidence):
                 found, log = lanes.joint(codes, weights, ordered)
                 yield rows, summed_to(found[: rows.rows].reshape(-1, *sizes), ordered, asked), log[: rows.rows]
+            tables.sweeps.keep((self, root, ()), lanes)
             return
         for rows, sweep in self._sweeps(index, tables, evidence, self.tree.states[self.tree.largest], root):
             found = sweep.summed_inwards(asked)
@@ -289,6 +265,7 @@ class PrunedModel:
             for rows, codes, weights in self._lane_blocks(index, evidence):
                 every, log = lanes.marginals(codes, weights)
                 yield rows, {name: found[: rows.rows] for name, found in every.items()}, log[: rows.rows]
+            tables.sweeps.keep((self, root, tuple(names)), lanes)
             return
         cliques = {name: self.tree.holding([name]) for name in names}
         for rows, sweep in self._sweeps(index, tables, evidence, self.tree.total, root):
@@ -323,9 +300,15 @@ class PrunedModel:
         return NUMBER_BYTES * (self.tree.total + 2 * shared * MOST_LANES) <= self.memory
 
     def _lanes(self, tables: TableNumbers, rows: int, root: int, wanted: Sequence[str] = ()) -> LaneSweep | None:
-        """The cliques for many rows side by side; None where that is not done, or a product might vanish."""
+        """The cliques for many rows side by side, made now or taken from those kept with the tables.
+
+        None where that is not done, or a product might vanish.
+        """
         if not self._in_lanes(rows) or any(tables.factors[part.name] > 1 for part in self.parts):
             return None
+        kept = tables.sweeps.take((self, root, tuple(wanted)))
+        if kept is not None:
+            return kept
         from .lane_sweeps import LaneSweep
 
         layout = self._layout(root)

@@ -61,10 +61,16 @@ class InputGroup(NamedTuple):
     """Messages into a clique that are multiplied before they come in, since the first has the variables of all others.
 
     The product is written over the first if that is a table, which is not needed later.
+
+    Attributes:
+        whole: the product.
+        members: the messages.
+        shapes: of each of them beside the product, lanes last, with an axis of one entry for what it does not have.
     """
 
     whole: LaneMessage
     members: tuple[LaneMessage, ...]
+    shapes: tuple[tuple[int, ...], ...]
 
 
 class LaneSweep:
@@ -115,6 +121,14 @@ class LaneSweep:
     def suits(self) -> bool:
         """Whether no clique multiplies so many messages that their product might vanish."""
         return all(len(groups) < MANY_FACTORS for groups in self._groups.values())
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers it holds: tables, products of cliques, what is summed of them at most, and messages."""
+        tables = sum([table.numbers.size for _, _, table in self._tables if table.numbers is not None])
+        products = sum([product.size for product in self._products.values()])
+        root = self._products[self._order.steps[0].number].size
+        return tables + 3 * products + len(self._last) * root + self._work.size
 
     def joint(
         self, codes: Mapping[str, np.ndarray], weights: Mapping[str, np.ndarray], asked: Sequence[str]
@@ -225,7 +239,11 @@ class LaneSweep:
         found = []
         for group in groups:
             in_place = len(group) == 1 or group[0] in self._varying.get(number, ())  # a message is needed later
-            found.append(InputGroup(group[0] if in_place else self._room(group[0].names), tuple(group)))
+            whole = group[0] if in_place else self._room(group[0].names)
+            shapes = [
+                (*(self._sizes[name] if name in one.names else 1 for name in whole.names), LANES) for one in group
+            ]
+            found.append(InputGroup(whole, tuple(group), tuple(shapes)))
         return found
 
     def _find_homes(self, wanted: Sequence[str]) -> dict[tuple[int, tuple[str, ...]], list[str]]:
@@ -295,16 +313,14 @@ class LaneSweep:
 
     def _multiply_groups(self, step: CliqueStep, work: np.ndarray, logs: np.ndarray) -> None:
         """Multiply the messages into a clique that come in together."""
-        for whole, members in self._groups[step.number]:
+        for whole, members, shapes in self._groups[step.number]:
             if len(members) == 1:
                 continue
-            shape = [self._sizes[name] for name in whole.names]
-            total = work[whole.cells].reshape(*shape, LANES)
+            total = work[whole.cells].reshape(shapes[0])
             if whole is not members[0]:
-                total[...] = work[members[0].cells].reshape(*shape, LANES)  # it has the variables of all others
-            for count, member in enumerate(members[1:], 2):
-                there = [size if name in member.names else 1 for name, size in zip(whole.names, shape, strict=True)]
-                total *= work[member.cells].reshape(*there, LANES)
+                total[...] = work[members[0].cells].reshape(shapes[0])  # it has the variables of all others
+            for count, (member, shape) in enumerate(zip(members[1:], shapes[1:], strict=True), 2):
+                total *= work[member.cells].reshape(shape)
                 if count % MANY_FACTORS == 0:
                     _scale(work[whole.cells], logs)
 

@@ -17,9 +17,10 @@ from ..flow.marginals import refuse_impossible
 from ..flow.messages import Messages
 from ..tables import frames
 from ..tables.encoded import Evidence
-from .elimination import PrunedModel, TableNumbers, hard_and_soft
+from .elimination import PrunedModel, hard_and_soft
 from .realisation import ScopedTable
 from .table_graph import TableGraph
+from .table_numbers import TableNumbers
 
 if TYPE_CHECKING:
     from ..flow.parameters import Parameters, Specification
