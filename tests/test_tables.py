@@ -93,6 +93,7 @@ SERIES = {
     "ordered": pd.Series(pd.Categorical(["a", None, "b"], categories=["b", "a"], ordered=True)),
     "dates": pd.Series(pd.to_datetime(["2020-01-01", None, "2021-01-01"])),
     "arrow": pd.Series(["a", None, "b"], dtype=pd.ArrowDtype(pa.string())),
+    "arrow dictionary": pd.Series(["a", None, "b"], dtype=pd.ArrowDtype(pa.dictionary(pa.int8(), pa.string()))),
 }
 
 

@@ -426,6 +426,8 @@ def _by_value(series: Any) -> DictionaryColumn | None:
     import narwhals.stable.v1 as nw
 
     native = series.to_native()
+    if series.implementation.is_pandas() and hasattr(native.dtype, "pyarrow_dtype"):  # also dictionaries of Arrow
+        return _pandas_by_value(native)
     is_categorical = series.dtype in (nw.Categorical, nw.Enum)
     by_appearance = series.implementation.is_polars() and series.dtype == nw.Categorical  # an order until polars 1.32
     ordered = is_categorical and not by_appearance and nw.is_ordered_categorical(series)
@@ -440,10 +442,11 @@ def _by_value(series: Any) -> DictionaryColumn | None:
 
 def _pandas_by_value(series: Any) -> DictionaryColumn | None:
     """Return a pandas series that is not categorical as a `DictionaryColumn`; None if that is not possible."""
-    if getattr(series.dtype, "storage", None) == "pyarrow":
+    if getattr(series.dtype, "storage", None) == "pyarrow" or hasattr(series.dtype, "pyarrow_dtype"):
         import pyarrow as pa
 
-        return _arrow_by_value(pa.array(series))
+        array = pa.array(series)
+        return _arrow_by_value(array, pa.types.is_dictionary(array.type) and array.type.ordered)
     try:
         codes, values = series.factorize()
     except (TypeError, ValueError):  # lists, arrays
