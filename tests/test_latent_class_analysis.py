@@ -424,6 +424,9 @@ def test_the_bootstrap_test_finds_the_number_of_classes() -> None:
     assert test.p > 0.05
     assert test.adjusted < test.ratio
     assert fgrn.LatentClassModel(1).fit(rows).vuong_lrt().p < 1e-6
+    few = {name: column[:8] for name, column in rows.items()}
+    with pytest.raises(fgrn.LearningError, match="many more rows than parameters"):
+        fgrn.LatentClassModel(2, random_state=0).fit(few).vuong_lrt()
 
 
 def test_distinct_rows_are_those_of_numpy() -> None:

@@ -298,9 +298,15 @@ class ClassAnalysis(KeptRows):
             n_init: starts of the fit with one class more; those of the model unless given.
         """
         model, rows = self._analysed(X, sample_weight)
+        most = self._parameter_count(self._network(model.n_classes + 1))
+        if most >= rows.weight:
+            raise LearningError(
+                f"The model with {model.n_classes + 1} classes has {counted(most, 'free parameter')}, and the rows are "
+                f"{rows.weight:,g} in all: this test is for many more rows than parameters.",
+                remedies=("compare models with fewer classes", "use `bootstrap_lrt`"),
+            )
         more = self._refit(n_init)(rows, model.n_classes + 1, self._seed())
-        extra = self._parameter_count(self._network(model.n_classes + 1)) - self._parameter_count(self.network_)
-        return vuong_test(model, more, rows, extra)
+        return vuong_test(model, more, rows, most - self._parameter_count(self.network_))
 
     def compare_groups(
         self,
