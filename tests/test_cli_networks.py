@@ -17,6 +17,7 @@ from test_cli import said
 import fgrn
 from fgrn import BayesianNetwork
 from fgrn.bayes.climbing import Climb
+from fgrn.bayes.structure_search import SearchPlan
 from fgrn.bayes.tree_mixture import own_names, own_table
 from fgrn.cli import main
 from fgrn.cli.answers import plain
@@ -483,6 +484,32 @@ def test_an_interrupted_search_writes_the_best_network_so_far(
     assert json.loads(capsys.readouterr().out)["rounds"] == 1
 
 
+def test_an_interrupted_search_keeps_the_confidences_of_finished_samples(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, out, run = tmp_path / "table.csv", tmp_path / "net.bif", SearchPlan.run
+    table.write_text("a,b\n" + "0,0\n1,1\n" * 20)
+    samples, last = 0, 3
+
+    def interrupted(self: SearchPlan, drawn: Any) -> Any:
+        nonlocal samples
+        samples += 1
+        if samples == last:
+            signal.raise_signal(signal.SIGINT)
+        return run(self, drawn)
+
+    monkeypatch.setattr(SearchPlan, "run", interrupted)
+    for method, finished in (("order", 2), ("exact", 3)):  # one has moves to stop at, the other has none
+        samples = 0
+        assert main(["search", str(table), "--confidence", "9", "--method", method, "-o", str(out)]) == 130
+        told = f"interrupted: the confidences were not finished, and are those of {finished} of 9 samples"
+        assert told in capsys.readouterr().out
+        assert len(fgrn.read(out).arcs) == 1  # type: ignore[attr-defined]
+    samples, last = 0, 1
+    assert main(["search", str(table), "--confidence", "9", "--json"]) == 130
+    assert "stopped before its first sample was finished" in capsys.readouterr().err
+
+
 def test_search_with_a_hidden_variable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = tmp_path / "table.csv"
     table.write_text("a,b\n" + "0,0\n1,1\n1,0\n" * 20)
@@ -498,6 +525,13 @@ def test_search_with_a_hidden_variable(tmp_path: Path, capsys: pytest.CaptureFix
     ("options", "status", "expected"),
     [
         (["--hidden", "h"], 2, "NAME=STATES"),
+        (["--hidden", "h=3"], 1, "Give it arcs with --required 'h>a'."),
+        (
+            ["--hidden", "h=1", "--required", "h>a"],
+            1,
+            "'h' has one state, which it has in every row: nothing can "
+            "depend on it. Give it two states or more with --hidden h=2.",
+        ),
         (["--hidden", "h=2"], 1, "has no arc to begin with"),
         (["--required", "a>z"], 1, "there is no column 'z' here"),
         (["--required", "ab"], 2, "PARENT>CHILD"),

@@ -6,7 +6,7 @@ have either direction in the equivalence class of the structure found, and by th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..core.settings import Name
 from ..tables import frames
 from .bayesian import BayesianNetwork
 from .directed_graph import equivalence_class
-from .structure_search import SearchPlan, SearchSettings, StructureTable
+from .structure_search import SearchPlan, SearchSettings, StoppingWatch, StructureTable
 
 
 class ArcShare(NamedTuple):
@@ -36,7 +36,7 @@ class ArcConfidence:
     Attributes:
         names: of the variables.
         shares: (parents, children) the share of the samples with this arc.
-        samples: how many samples were drawn.
+        samples: how many samples the shares are of: fewer than were asked for if `watch` ended the search.
     """
 
     names: tuple[str, ...]
@@ -112,7 +112,8 @@ def arc_confidence(
         score: of structures.
         method: of the search.
         seed: of everything random.
-        **options: the other settings of `search`.
+        **options: the other settings of `search`. `watch` is called after each sample, too; when it returns True, the
+            confidence is that of the samples that were finished.
     """
     settings.whole("samples", samples, 1, LearningError)
     for name in options.keys() - SearchSettings.__dataclass_fields__.keys():
@@ -122,13 +123,27 @@ def arc_confidence(
     share = table.evidence.row_weights / table.evidence.weight
     rows = max(2, round(table.evidence.weight))
     total = np.zeros((len(table.names),) * 2)
+    watch = StoppingWatch(plan.method.watch or (lambda *_: None))
+    searching = replace(plan, method=replace(plan.method, watch=watch))
+    finished = 0
     for _ in range(samples):
         drawn = table.weighted(random.multinomial(rows, share).astype(np.float64))
-        network = plan.run(drawn)
+        network = searching.run(drawn)
+        if watch.stopped:  # it is not finished
+            break
         graph = equivalence_class(network.parents_of_all)
         for arc in network.arcs:
             one, other = (network.index[end] for end in arc)
             fixed = arc in graph.arcs or plan.rules.required[one, other] or not plan.rules.allowed[other, one]
             total[one, other] += 1.0 if fixed else 0.5
             total[other, one] += 0.0 if fixed else 0.5
-    return ArcConfidence(table.names, total / samples, samples, table, plan)
+        finished += 1
+        record = network.search_record
+        if record is not None and watch(len(record.moves), record.score):
+            break
+    if not finished:
+        raise LearningError(
+            "The search was stopped before its first sample was finished, and confidences are shares of samples.",
+            remedies="let it finish one or more",
+        )
+    return ArcConfidence(table.names, total / finished, finished, table, plan)

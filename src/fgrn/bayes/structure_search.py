@@ -322,6 +322,13 @@ class StructureTable:
                     f"{variable.name!r} is hidden, and a column of the table.",
                     remedies="call one of them something else",
                 )
+            if variable.cardinality < 2:
+                raise LearningError(
+                    f"The hidden variable {variable.name!r} has one state, which it has in every row: nothing can "
+                    "depend on it.",
+                    value=variable.name,
+                    remedies=Remedy("give it two states or more", hidden={variable.name: 2}),
+                )
         whole = BayesianNetwork([*blank.variables, *more])
         return cls(whole, evidence.on(whole))
 
@@ -360,10 +367,7 @@ class StructureTable:
                 raise LearningError(
                     f"The hidden variable {name!r} has no arc to begin with, so that nothing can be learnt of it.",
                     value=name,
-                    remedies=(
-                        Remedy("give it arcs", start=[(name, "...")]),
-                        Remedy("require some", required=[(name, "...")]),
-                    ),
+                    remedies=Remedy("give it arcs", required=[(name, self.evidence.columns[0])]),
                 )
 
     def network(self, parents: Parents, tables: Mapping[str, np.ndarray] | None = None) -> BayesianNetwork:

@@ -13,7 +13,7 @@ from ..core.exceptions import FgrnError, LearningError, counted, nearest, visibl
 from ..files.formats import EXTENSIONS
 from . import common, networks
 from .signals import Stop, stoppable
-from .wording import say
+from .wording import say, tell
 
 if TYPE_CHECKING:
     from ..bayes.arc_confidence import ArcConfidence
@@ -79,7 +79,8 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | N
 
     DATA is a CSV, TSV or Parquet file. Columns with many distinct numbers are put in bins. Missing values are averaged
     over (structural EM), in rounds: --method exact is exact within a round only, and --method pc refuses them. Ctrl-C
-    ends a search with the best network found so far, which is written.
+    ends a search with the best network found so far, which is written; with --confidence, that of the samples which
+    were finished.
     """
     from ..bayes.arc_confidence import arc_confidence
     from ..bayes.structure_search import search as search_table
@@ -105,8 +106,9 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | N
     for name in ("required", "forbidden"):
         how[name] = [_arc(name, text, names) for text in how[name]]
     how["tiers"] = [_columns(text, names) for text in tiers] or None
-    keeps = confidence is None and how["method"] in PATHS
-    with ReadingProgress(not as_json) as told, stoppable("move") if keeps else nullcontext(Stop()) as stopped:
+    path = how["method"] in PATHS
+    signals = stoppable("move" if path else "sample") if path or confidence is not None else nullcontext(Stop())
+    with ReadingProgress(not as_json) as told, signals as stopped:
         moves = count(1)
 
         def watch(*_: Any) -> bool:
@@ -114,7 +116,13 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | N
             return stopped()
 
         how["watch"] = watch
-        sure = None if confidence is None else arc_confidence(codes, confidence, states=states, **how)
+        try:
+            sure = None if confidence is None else arc_confidence(codes, confidence, states=states, **how)
+        except LearningError as error:
+            if stopped():  # in the first sample: there is nothing to write
+                tell(error)
+                stopped.end()
+            raise
         network = search_table(codes, states=states, **how) if sure is None else sure.network()
     if output:
         _write_network(network, output)
@@ -122,8 +130,17 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | N
         from .. import plots
 
         plots.save(plots.graph(network, strength=sure), picture)
-    _tell_found(network, sure, [one for one in (output, picture) if one], as_json, stopped())
+    _tell_found(network, sure, [one for one in (output, picture) if one], as_json, _so_far(sure, confidence, stopped()))
     stopped.end()
+
+
+def _so_far(sure: ArcConfidence | None, samples: int | None, interrupted: bool) -> str:
+    """Say what there is of a search that was interrupted; nothing of another one."""
+    if not interrupted:
+        return ""
+    if sure is None:
+        return "this is the best network found so far"
+    return f"the confidences were not finished, and are those of {sure.samples:,} of {samples:,} samples"
 
 
 def _hidden(text: str) -> tuple[str, int]:
@@ -170,20 +187,21 @@ def _write_network(network: BayesianNetwork, path: str) -> None:
 
 
 def _tell_found(
-    network: BayesianNetwork, sure: ArcConfidence | None, written: list[str], as_json: bool, interrupted: bool
+    network: BayesianNetwork, sure: ArcConfidence | None, written: list[str], as_json: bool, interrupted: str
 ) -> None:
-    """Print the arcs, the score, and what was written."""
+    """Print the arcs, the score, what is interrupted (empty: nothing), and what was written."""
     record = network.search_record
     arcs: list[dict[str, Any]] = [{"parent": parent, "child": child} for parent, child in network.arcs]
+    found: dict[str, Any] = {"variables": len(network.names), "arcs": arcs, "parameters": network.free_parameters}
     if sure is not None:
+        found |= {"samples": sure.samples, "interrupted": bool(interrupted)}
         strength = {(one.parent, one.child): one for one in sure.arcs()}
         for arc in arcs:
             one = strength[arc["parent"], arc["child"]]
             arc |= {"strength": one.strength, "direction": one.direction}
-    found: dict[str, Any] = {"variables": len(network.names), "arcs": arcs, "parameters": network.free_parameters}
     if record is not None:
         found |= {"score": record.score, "score_name": record.rule.name, "moves": len(record.moves),
-                  "rounds": len(record.rounds), "interrupted": interrupted}  # fmt: skip
+                  "rounds": len(record.rounds), "interrupted": bool(interrupted)}  # fmt: skip
     if as_json:
         common.as_json({**found, "written": written})
         return
@@ -195,7 +213,7 @@ def _tell_found(
                 f"{counted(network.free_parameters, 'free parameter')}"
                 + ("" if record is None else f"; {record.rule.name} {record.score:,.2f}") + averaged))  # fmt: skip
     if interrupted:
-        say("interrupted: this is the best network found so far")
+        say(f"interrupted: {interrupted}")
     heads = ["column", "depends on"] if sure is None else ["parent", "child", "strength", "direction"]
     rows = (
         [[name, ", ".join(network.parents(name)) or "-"] for name in network.names]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from shlex import quote
 
 import click
@@ -46,6 +46,7 @@ OPTIONS = {
     "random_state": "--seed NUMBER",
     "refine": "--refine NUMBER",
     "roots": "--root COLUMN",
+    "required": "--required ARC",
     "rescale": "--rescale",
     "resume": "--resume",
     "sample_weight": "--weights COLUMN",
@@ -128,8 +129,12 @@ def _with_value(option: str, value: object) -> str:
     flag, _, of = option.partition(" ")
     if value is ... or not of:
         return option
-    values = value if isinstance(value, (list, tuple)) else [value]
-    return " ".join(f"{flag} {quote(str(one))}" for one in values) or f"{flag} ''"
+    if isinstance(value, Mapping):
+        values: Sequence[object] = [f"{name}={one}" for name, one in value.items()]
+    else:
+        values = value if isinstance(value, (list, tuple)) else [value]
+    written = [">".join(one) if isinstance(one, tuple) else str(one) for one in values]  # an arc is a pair
+    return " ".join(f"{flag} {quote(one)}" for one in written) or f"{flag} ''"
 
 
 def spoken(message: object, command: click.Command | None = None) -> str:
