@@ -335,6 +335,33 @@ def test_a_column_that_is_not_there_is_named(log: pd.DataFrame, tmp_path: Path) 
             fgrn.HiddenMarkovModel(2).fit(table, sequence="machine", time="machine")
 
 
+def test_mixed_sequences_without_times_are_told(
+    log: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mixed = log.drop(columns="worn").sort_values(["hour", "machine"])
+    match = r"'machine': rows of different .* mixed.* order of the table.*time="
+    with pytest.warns(fgrn.TableWarning, match=match) as told:
+        fgrn.HiddenMarkovModel(2, n_epochs=2).fit(mixed.drop(columns="hour"), sequence="machine")
+    assert sum(isinstance(one.message, fgrn.TableWarning) for one in told) == 1
+    path = tmp_path / "log.csv"
+    mixed.drop(columns="hour").to_csv(path, index=False)
+    learn = [
+        "fit",
+        str(path),
+        "--model",
+        "hmm",
+        "--sequence",
+        "machine",
+        "--epochs",
+        "2",
+        "-o",
+        str(tmp_path / "m.json"),
+    ]
+    assert main(learn) == 0
+    assert "name it with --time COLUMN" in capsys.readouterr().err
+    fgrn.HiddenMarkovModel(2, n_epochs=2).fit(mixed, sequence="machine", time="hour")
+
+
 def test_a_remembered_column_that_is_absent_is_told(model: fgrn.HiddenMarkovModel, log: pd.DataFrame) -> None:
     """Without times the rows of all machines could be one sequence; with them two rows have the same time."""
     rows, told = log.drop(columns="worn"), "the model was learnt with this column as"

@@ -57,6 +57,7 @@ OPTIONS = {
     "starts": "--starts NUMBER",
     "stream": "--stream",
     "tiers": "--tier A,B",
+    "time_column": "--time COLUMN",
     "tol": "--tolerance NUMBER",
     "uncertainty": "--no-uncertainty",
     "unseen": "--unseen ACTION",

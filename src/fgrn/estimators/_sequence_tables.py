@@ -35,6 +35,14 @@ class SequenceTables(ContinuousColumns):
             features, ids, times = self._parted(X, sequence, time)
             table = self._learnable(features, None, None)
         order = TimeOrder.of(table.rows, ids, times, self.step)
+        if times is None and not order.as_given:
+            warn(
+                "rows of different sequences come mixed, and no times are given: the rows of each sequence are taken in "
+                "the order of the table, which is wrong if the table was shuffled.",
+                TableWarning,
+                column=sequence if isinstance(sequence, str) else None,
+                remedies=Remedy("if a column tells the order, name it", "time=...", time_column=...),
+            )
         return order.evidence(table)
 
     def _parted(self, X: Any, sequence: Any, time: Any) -> tuple[Any, Any, Any]:
