@@ -452,6 +452,8 @@ def test_what_cannot_be_asked() -> None:
         model.propagate(method="guess")
     with pytest.raises(EvidenceError, match="each named once"):
         model.joint({}, [model.names[0]] * 2)
+    with pytest.raises(EvidenceError, match=r"^No variable is asked for\. Name one or more\.$"):
+        model.map([])
     with pytest.raises(LearningError, match="holes"):
         model.learn({}, holes="ignore")
     with pytest.raises(TypeError, match="no setting 'epoch'"):

@@ -569,3 +569,16 @@ def test_posteriors_of_states_that_are_left_for_good_are_exact() -> None:
     np.testing.assert_allclose(found, logs, atol=1e-11)
     assert (found[0, 1:] == 0).all()
     assert (found[: rows // 3, 2] == 0).all()  # the third state never answers 0
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+def test_a_row_of_which_nothing_is_known_has_probability_one(engine: str) -> None:
+    """Exactly: a sum that is rounded to a little more than 1 would be a probability above it."""
+    for seed in range(8):
+        draw = np.random.default_rng(seed)
+        chain = fgrn.hmm(
+            {"y": 2}, hidden=3, tables={"y": draw.dirichlet([1, 1], 3), "S next": draw.dirichlet([1] * 3, 3)}
+        )
+        found = chain.propagate({"y": [0, None, 1, None, None, 0, None]}, engine=engine).log_likelihood
+        assert found[[1, 3, 4, 6]].tolist() == [0, 0, 0, 0]
+        assert (found[[0, 2, 5]] < 0).all()

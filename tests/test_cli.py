@@ -260,6 +260,13 @@ def test_pipes(people: Path, model: Path, monkeypatch: pytest.MonkeyPatch, capsy
         (["explain", "MODEL", "--set", "age"], 2, ["COLUMN=VALUE"]),
         (["explain", "MODEL", "--set", "ages=3"], 1, ["'ages'", "'age'"]),
         (["explain", "MODEL", "--set", "age=3", "--class", "maybe"], 1, ["'maybe'", "no, yes"]),
+        (
+            ["explain", "MODEL", "--set", "colour=green"],
+            1,
+            ["--set colour=green: There is no level of 'colour' called"],
+        ),
+        (["draw", "MODEL", "--given", "colour=green", "-o", "m.svg"], 1, ["--given colour=green: There is no level"]),
+        (["draw", "MODEL", "--given", "colour", "-o", "m.svg"], 2, ["--given is COLUMN=VALUE"]),
         (["draw", "MODEL", "-o", "m.doc"], 1, [".doc"]),
         (["frit", "DATA"], 2, ["no command 'frit'", "'fit'"]),
         (["inspect", "BINARY"], 1, ["BINARY", "not a text file"]),

@@ -594,6 +594,8 @@ def test_query_has_map_interventions_and_values_of_asking(network: Path, capsys:
     expected_order = model.value_of_asking("lung", {"dysp": "yes"}, costs={"xray": 0.01})
     assert [one["name"] for one in told["asked"]] == [one.name for one in expected_order]
     assert told["asked"][0]["value"] == pytest.approx(expected_order[0].value)
+    told = asked(capsys, network, "--do", "smoke=yes", "--voi", "lung")
+    assert {one["name"] for one in told["asked"]} == {*model.names} - {"lung", "smoke"}
     assert "most valuable first" in said(capsys, "query", network, "--voi", "lung")
     assert "probability given the evidence" in said(capsys, "query", network, "--map", "lung")
 
@@ -608,6 +610,11 @@ def test_query_has_map_interventions_and_values_of_asking(network: Path, capsys:
         (["--map", "lung", "--target", "smoke"], 2, "--map and --target are two questions. Ask one at a time."),
         (["--voi", "lung", "--cost", "xray=dear"], 2, "NAME=NUMBER"),
         (["--voi", "lungs"], 1, "Did you mean 'lung'"),
+        (["--voi", "lung", "--target", "lung"], 1, "--target has 'lung', which is to be known itself. Leave it out."),
+        (["--voi", "lung", "--do", "lung=yes"], 1, "The target 'lung' is known already"),
+        (["--map", "lung,lung"], 1, "each named once, and 'lung' is named twice. Leave out one of them."),
+        (["--do", "smoke=no", "--given", "smoke=yes"], 2, "--do sets 'smoke' to no, and --given says something else"),
+        (["--do", "smoke=no", "--given", "smoke!=no"], 2, "--do sets 'smoke' to no, and --given says something else"),
     ],
 )
 def test_query_says_what_cannot_be_asked(

@@ -236,7 +236,7 @@ def test_only_states_that_are_known_are_not_asked_for() -> None:
     assert net.value_of_asking("a", {"b": 1}) == []
     with pytest.raises(EvidenceError, match="'candidates' has 'b', which is known already"):
         net.value_of_asking("a", {"b": 1}, candidates=["b"])
-    with pytest.raises(EvidenceError, match="'candidates' has 'a', which is the target"):
+    with pytest.raises(EvidenceError, match="'candidates' has 'a', which is to be known itself"):
         net.value_of_asking("a", candidates=["a", "b"])
 
 

@@ -291,8 +291,13 @@ def test_inspect_tells_what_numbers_look_like(
 
 
 def test_inspect_names_the_row_of_an_infinite_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    table_file.write({"x": [2.5, 1.5, float("inf"), 1.5]}, tmp_path / "t.csv")
-    assert "x: Row 2: infinity" in said(capsys, "inspect", tmp_path / "t.csv")[0]
+    table_file.write({"x": [2.5, 1.5, float("inf"), -float("inf")]}, tmp_path / "t.csv")
+    told = "inf is in no bin, and no level. Rows are counted from 0. Leave such rows out with --on-bad skip."
+    assert f"x: Row 2: {told}" in said(capsys, "inspect", tmp_path / "t.csv")[0]
+    assert main(["fit", str(tmp_path / "t.csv"), "-o", str(tmp_path / "m.fgrn")]) == 1
+    assert f"row 2, column 'x': {told}" in capsys.readouterr().err
+    with pytest.raises(fgrn.SchemaError, match="Row 2, 'x': infinity"):
+        fgrn.Schema.infer({"x": [2.5, 1.5, float("inf"), -float("inf")]})
 
 
 def test_one_word_among_numbers_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

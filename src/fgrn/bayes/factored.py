@@ -287,8 +287,15 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         """The joint distribution of a few variables in each row, (rows, states of the first, of the second, ...)."""
         wanted = settings.variable_names("names", names, own=self.variable)
         sizes = [self.variable(name).cardinality for name in wanted]
-        if len(set(wanted)) < len(wanted) or not wanted:
-            raise EvidenceError(f"The joint distribution is that of some variables, each named once. Got {wanted!r}.")
+        if not wanted:
+            raise EvidenceError("No variable is asked for.", remedies="name one or more")
+        twice = next((name for place, name in enumerate(wanted) if name in wanted[:place]), None)
+        if twice is not None:
+            raise EvidenceError(
+                f"Variables are asked for together, each named once, and {twice!r} is named twice.",
+                value=twice,
+                remedies="leave out one of them",
+            )
         found = self._pruned(evidence, tuple(wanted)) if not options else None
         if found is not None:
             return found

@@ -101,7 +101,7 @@ class InformationQueries:
         for name in listed:
             if name == aim or name in known:
                 raise EvidenceError(
-                    f"has {name!r}, which is {'the target' if name == aim else 'known already'}.",
+                    f"has {name!r}, which is {'to be known itself' if name == aim else 'known already'}.",
                     setting="candidates",
                     value=name,
                     remedies="leave it out",

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ..core.exceptions import FgrnError, FgrnWarning, ImpossibleEvidence, shortened
+from ..core.exceptions import FgrnError, FgrnWarning, ImpossibleEvidence, shortened, unknown_name
 from ..core.labels import plain_number
 from ..tables import table_file
 from ..tables.missing import MISSING, is_missing_value
@@ -325,10 +325,10 @@ def explain(model: str, data: str | None, row: int, given: tuple[str, ...], targ
             raise FgrnError(f"There is no row {row}; {data!r} has {table.num_rows:,}, counted from 0.")
         values = {name: table[name][row].as_py() for name in table.column_names}
     for text in given:
-        name, value = _parted(text)
+        name, value = _parted(text, "--set")
         if name == getattr(estimator, "_y_name", None) and name not in estimator.schema_:
             raise click.UsageError(f"{name!r} is what is explained; choose the class with --class {value}.")
-        values[name] = _value(estimator.schema_[name], value)
+        values[name] = _value(estimator.schema_[name], value, "--set")
     if not values:
         raise click.UsageError("Give DATA and --row, or --set COLUMN=VALUE.")
     try:
@@ -346,24 +346,31 @@ def explain(model: str, data: str | None, row: int, given: tuple[str, ...], targ
         say(str(found))
 
 
-def _parted(text: str) -> tuple[str, str]:
+def _parted(text: str, option: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise click.UsageError(f"--set is COLUMN=VALUE. Got {text!r}.")
+        raise click.UsageError(f"{option} is COLUMN=VALUE. Got {text!r}.")
     return name, value
 
 
-def _value(column: Any, text: str) -> Any:
-    """Return a value of a column as written on the command line: a level, None if missing, or a number."""
+def _value(column: Any, text: str, option: str) -> Any:
+    """Return a value of a column as written for an option: a level, None if missing, or a number.
+
+    A value that was not seen in training is an error: unlike one in a table it has just been typed.
+    """
     for level in column.levels:
         if str(level) == text:
             return level
     if text.strip() in MISSING:
         return None
     try:
-        return float(text)
+        value: float | str = float(text)
     except ValueError:
-        return text
+        value = text
+    if column.levels and column.codes([value])[1]:
+        where = f"{option} {column.name}={text}"
+        raise unknown_name(f"level of {column.name!r} called", text, column.levels).changed(file=where)
+    return value
 
 
 def _class_of(estimator: Any, text: str) -> Any:
@@ -424,7 +431,7 @@ def _draw_network(model: str, output: str, given: tuple[str, ...], as_json: bool
     net = found if isinstance(found, Network) else fitted_network(found)
     evidence: dict[str, Any] = {}
     for text in given:
-        evidence |= _evidence_of(found, *_parted(text))
+        evidence |= _evidence_of(found, *_parted(text, "--given"))
     always = [found._class_name()] if not isinstance(found, Network) and hasattr(found, "classes_") else []
     plots.save(plots.network(net, evidence or None, always=always), output)
     absent = [name for name in getattr(found, "schema_", ()) if name not in net.observed]
@@ -439,7 +446,6 @@ def _draw_network(model: str, output: str, given: tuple[str, ...], as_json: bool
 
 def _evidence_of(model: Any, name: str, text: str) -> dict[str, Any]:
     """Return the evidence NAME=VALUE as a column of the network of a model."""
-    from ..core.exceptions import unknown_name
     from ..graph.network import Network
 
     if isinstance(model, Network):
@@ -450,5 +456,5 @@ def _evidence_of(model: Any, name: str, text: str) -> dict[str, Any]:
     if name not in model.schema_:
         more = [model._y_name] if hasattr(model, "classes_") else []
         raise unknown_name("column", name, [*model.schema_, *more])
-    codes: dict[str, Any] = model.schema_.codes({name: [_value(model.schema_[name], text)]})
+    codes: dict[str, Any] = model.schema_.codes({name: [_value(model.schema_[name], text, "--given")]})
     return codes

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 import warnings
-from math import isfinite
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
 from ..core import printing
-from ..core.exceptions import FgrnWarning, ManyLevelsWarning, SchemaError, counted, shortened, visible
+from ..core.exceptions import FgrnError, FgrnWarning, ManyLevelsWarning, SchemaError, counted, shortened, visible
 from ..tables import frames, table_file
 from ..tables.missing import is_missing_value
 from ..tables.stream_source import is_many
 from ..tables.table_warnings import names_are_values, words_among_numbers
+from ..tables.text_reader import bad_row_error, infinite
 from . import common
 from .signals import stoppable
 from .wording import say, spoken
@@ -159,7 +160,10 @@ def _looked_at(
         if grouped:  # the share of missing values, of which others warn, is shown
             kind["problem"] = spoken(grouped[0].changed(column=None))
         counts = {value: count for value, count in counts.items() if not column.is_missing(value)}
-    except SchemaError as problem:
+    except SchemaError as error:
+        problem: FgrnError = error
+        if error.row is not None and error.value in (inf, -inf):  # as `fit` tells it
+            problem = bad_row_error(name, infinite(error.row, name, error.value)).changed(file=None)
         kind["problem"] = spoken(problem.changed(column=None))
     holes = rows - sum(counts.values())
     record = {"column": name, "distinct": len(counts), "missing": holes, "missing_share": holes / rows, **kind}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
+import numpy as np
 
 from ..core.exceptions import FgrnError, WiringError, counted, shortened, visible
 from ..files.formats import FORMATS, READ_ONLY, READABLE, RESCALE, UNREADABLE
@@ -309,15 +310,20 @@ def query(
         common.check_table(output, as_json)
         common.check_other(output, {"NETWORK": network, "--evidence": evidence})
     model = model_of(network, from_, rescale)
+    states: dict[str, Any] = {}
     directed_only = [("--do", set_to), ("--voi", voi), ("--sensitivity", sensitivity), ("--interval", interval)]
     asked_of_arcs = [option for option, on in (*directed_only, ("--method sampling", method == "sampling")) if on]
     if asked_of_arcs:
         directed = _directed_model(model, asked_of_arcs[0])
-        model = _intervened(directed, set_to) if set_to else directed
+        states = _set_states(directed, set_to)
+        model = directed.do(states) if states else directed
     names = list(targets) or list(model.names)
     for name in names:
         model.variable(name)
     known = known_of(model, given)
+    _check_given(model, known, states)
+    if voi:  # what is set is known, and cannot be asked for
+        known = {**states, **known}
     rows: int | None = None
     if evidence is not None:
         columns, rows = rows_of(model, evidence, **options)
@@ -355,15 +361,26 @@ def _directed_model(model: FactoredModel, option: str) -> BayesianNetwork:
     raise FgrnError(f"{option} is asked of a Bayesian network, and these are factors without direction.")
 
 
-def _intervened(model: BayesianNetwork, set_to: tuple[str, ...]) -> BayesianNetwork:
-    """Return a network after the interventions NAME=STATE."""
+def _set_states(model: BayesianNetwork, set_to: tuple[str, ...]) -> dict[str, Any]:
+    """Return the state of each variable of the interventions NAME=STATE."""
     states: dict[str, Any] = {}
     for text in set_to:
         name, state = _state(model, text, "--do")
         if name in states:
             raise click.UsageError(f"--do sets {name!r} twice. Leave one of them out.")
         states[name] = state
-    return model.do(states)
+    return states
+
+
+def _check_given(model: FactoredModel, known: Mapping[str, Any], states: Mapping[str, Any]) -> None:
+    """Raise an error if evidence contradicts the state that a variable is set to."""
+    for name, state in states.items():
+        value = known.get(name, state)
+        possible = value[model.variable(name).code(state)] > 0 if isinstance(value, np.ndarray) else value == state
+        if not possible:
+            raise click.UsageError(
+                f"--do sets {name!r} to {state}, and --given says something else. Leave one of them out."
+            )
 
 
 def _state(model: FactoredModel, text: str, option: str) -> tuple[str, Any]:

@@ -14,6 +14,7 @@ OPTIONS = {
     "alpha": "--alpha P",
     "bins": "--bins NUMBER",
     "cache": "--cache FOLDER",
+    "candidates": "--target NAME",
     "checkpoint": "--checkpoint FILE",
     "constraints": f"--constraints {FORMS}",
     "criterion": "--criterion NAME",

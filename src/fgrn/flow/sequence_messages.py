@@ -86,7 +86,9 @@ def chained_messages(
     for array in arrays.values():
         array.setflags(write=False)
     everywhere = np.ones(mine.evidence.rows, dtype=bool)
-    return Messages(plan, kept, whole.log_likelihood, None, everywhere, columns, arrays, parts)
+    # nothing has probability 1 exactly, and a sum may be rounded to more
+    likelihood = np.where(mine.evidence.unknown_rows, mine.evidence.log_scale, whole.log_likelihood)
+    return Messages(plan, kept, likelihood, None, everywhere, columns, arrays, parts)
 
 
 def _link_messages(

@@ -233,6 +233,14 @@ class Evidence(EncodedTable):
         """See `EncodedTable`."""
         return not self.soft_edges() and all(map(self.is_complete, self.edges()))
 
+    @property
+    def unknown_rows(self) -> np.ndarray:
+        """(rows,): whether nothing is known in a row."""
+        unknown: np.ndarray = np.isnan(self.numbers).all(axis=1)
+        for edge in self.edges():
+            unknown &= ~self.known(edge)
+        return unknown
+
     def on(self, variables: Variables) -> Evidence:
         """See `EncodedTable`. Codes stay where they are."""
         slot = column_of_each(variables, self.columns)

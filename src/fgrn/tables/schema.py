@@ -444,7 +444,11 @@ def _distinct_values(column: Any, name: str, rows: bool) -> dict[Any, None]:
         found = distinct((plain_value(value, name) for value in apart.found), name)
     endless = next((value for value in found if value in (inf, -inf)), None)
     if endless is not None:
-        row = frames.as_list(column).index(endless) if rows else None
+        row = None
+        if rows:
+            row, endless = next(
+                (row, value) for row, value in enumerate(frames.as_list(column)) if value in (inf, -inf)
+            )
         raise SchemaError("infinity is in no bin, and no level.", row=row, column=name, value=endless, remedies=REPLACE)
     return found
 
