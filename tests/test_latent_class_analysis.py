@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
@@ -18,6 +19,7 @@ from fgrn.learning.criteria import aic, bic, caic, sabic
 from fgrn.statistics.bootstrap import drawn_from_model
 from fgrn.statistics.fisher_information import information
 from fgrn.statistics.latent_classes import LatentClasses, Patterns, distinct_rows
+from fgrn.statistics.report import report_of
 from fgrn.statistics.vuong import tail_of_squares
 from fgrn.tables import table_file
 
@@ -265,6 +267,27 @@ def test_a_report_has_everything(model: fgrn.LatentClassModel, table: dict[str, 
     assert "nan" not in text.lower()
 
 
+def test_a_report_tells_what_its_marks_mean_and_which_errors_are_large(model: fgrn.LatentClassModel) -> None:
+    found: Any = model.report()
+    bound = replace(found, errors=replace(found.errors, boundary=np.ones_like(found.errors.boundary)))
+    for text in (str(bound), bound._repr_html_()):
+        assert "b: on the boundary, no standard error: less than 0.1 rows of the class are expected" in text
+    errors = found.errors.errors.copy()
+    errors[:3] = 0.6
+    large = replace(found.errors, errors=errors)
+    told = report_of(found.n_rows, found.n_parameters, found.assignment, large, found.fit, model.history_).warnings
+    assert any(
+        "3 probabilities with a standard error above 0.5, which the rows hardly determine" in one for one in told
+    )
+    assert not any("hardly determine" in one for one in found.warnings)
+
+
+def test_an_empty_table_is_told() -> None:
+    for empty in (pd.DataFrame(), {}):
+        with pytest.raises(fgrn.EvidenceError, match="table is empty: it has no column"):
+            fgrn.LatentClassModel(2).fit(empty)
+
+
 def test_a_report_of_a_table_is_that_of_the_fit(model: fgrn.LatentClassModel, table: dict[str, list[Any]]) -> None:
     assert str(model.report(table)) == str(model.report())
 
@@ -329,7 +352,6 @@ def test_a_batch_is_not_all_rows(model: fgrn.LatentClassModel, table: dict[str, 
 @pytest.mark.filterwarnings("ignore")
 def test_stepmix_has_the_same_estimates_and_criteria() -> None:
     stepmix = pytest.importorskip("stepmix")
-    pd = pytest.importorskip("pandas")
     rows = simulated(600, PRIOR, TABLES, seed=2)
     codes = pd.DataFrame({name: [int(v[1:]) for v in column] for name, column in rows.items()})
     other = stepmix.StepMix(
@@ -422,6 +444,7 @@ def test_the_bootstrap_test_finds_the_number_of_classes() -> None:
     assert "2 against 3" in str(found)
     test = model.vuong_lrt()
     assert test.p > 0.05
+    assert test.ratio == found.tests[1].ratio
     assert test.adjusted < test.ratio
     assert fgrn.LatentClassModel(1).fit(rows).vuong_lrt().p < 1e-6
     few = {name: column[:8] for name, column in rows.items()}

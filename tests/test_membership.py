@@ -207,7 +207,7 @@ def test_covariates_that_cannot_be_used_are_told(model: fgrn.LatentClassModel) -
             model.membership_regression({**z, "constant": constant}, steps=2)
     with pytest.raises(fgrn.LearningError, match="'observed', 'robust'"):
         model.membership_regression(z, steps=2, kind="outer")
-    with pytest.raises(fgrn.LearningError, match="one class"):
+    with pytest.raises(fgrn.LearningError, match="one class only"):
         fgrn.LatentClassModel(1, n_epochs=2).fit(TABLE).membership_regression(z)
 
 
@@ -225,6 +225,8 @@ def test_three_steps_name_the_others_where_assignments_are_too_many() -> None:
     rows = AssignedRows(assigned.astype(int), np.ones(200), np.array([[0.7, 0.3], [0.3, 0.7]]))
     with pytest.raises(fgrn.LearningError, match=r"assigned to a class than if all belonged to it.*steps=2.*steps=1"):
         three_step_regression(rows, {"word": ["a"] * 100 + ["b"] * 100})
+    with pytest.raises(fgrn.LearningError, match=r"no finite estimate.*: day \(2 levels, dates\)\..*number of days"):
+        three_step_regression(rows, {"day": ["2024-01-31"] * 100 + ["2024-02-29"] * 100})
 
 
 def test_rows_without_a_covariate_are_left_out(model: fgrn.LatentClassModel) -> None:
@@ -234,8 +236,36 @@ def test_rows_without_a_covariate_are_left_out(model: fgrn.LatentClassModel) -> 
     part = {name: [column[row] for row in kept] for name, column in TABLE.items()}
     other = model.membership_regression({"z": [z[row] for row in kept]}, part, steps=1, n_init=1)
     np.testing.assert_allclose(found.coefficients, other.coefficients, atol=1e-6)
-    assert found.rows == other.rows == 320
+    assert (found.rows, found.left_out) == (320, 80)
+    assert (other.rows, other.left_out) == (320, 0)
+    assert "80 rows without a covariate are left out" in found.notes and "left out" not in str(other)
     assert len(found.memberships) == ROWS
+
+
+def test_numbers_of_any_scale_are_shown(model: fgrn.LatentClassModel) -> None:
+    found = model.membership_regression({"z": COVARIATES["z"] * 1e9 + 1e14})
+    assert "0.0000 " not in str(found).split("Wald")[0].split("z ")[1].rsplit(" ", 1)[0]
+    assert "inf" not in str(found) + found._repr_html_() and "1e-300" in str(found)
+    assert "e+" not in str(model.membership_regression(COVARIATES, steps=2))
+    outcome = model.distal_outcome(COVARIATES["z"] * 1e15)
+    assert "e+" in str(outcome) and ".5000" not in str(outcome)
+    assert "0.0000  0.0000" not in str(model.distal_outcome(COVARIATES["z"] * 1e-12))
+
+
+def test_covariates_with_many_levels_or_dates_are_named(model: fgrn.LatentClassModel) -> None:
+    days = np.datetime64("2024-01-01") + np.arange(ROWS)
+    for dates in (days, [str(one) for one in days]):
+        with pytest.raises(fgrn.LearningError, match=r"'day': it has 400 levels, dates.*at most 100.*number of days"):
+            model.membership_regression({"day": dates})
+    with pytest.raises(fgrn.LearningError, match=r"'name': it has 400 levels, and.*Join levels"):
+        model.membership_regression({"name": [f"n{row}" for row in range(ROWS)]})
+
+
+def test_swapped_arguments_are_told(model: fgrn.LatentClassModel) -> None:
+    for act in (model.membership_regression, model.distal_outcome):
+        for other in (COVARIATES, COVARIATES["z"]):
+            with pytest.raises(fgrn.LearningError, match=r"first.*then the table"):
+                act(TABLE, other)
 
 
 @pytest.mark.filterwarnings("ignore")

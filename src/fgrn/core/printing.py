@@ -13,6 +13,9 @@ NARROWEST_COLUMN = 12
 """Smallest width of a column of names, in terminal cells."""
 
 
+NEGLIGIBLE, SMALLEST_DECIMAL, LARGEST_DECIMAL = 1e-9, 0.5e-4, 1e7
+"""A share of a standard error that is rounding; the smallest and the largest number that four decimals show well."""
+
 LONGEST_WORD = 12
 """When a common prefix is dropped, the word it ends in is kept whole up to this length."""
 
@@ -73,6 +76,18 @@ def html_table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]
     head = "".join(f"<th>{escape(cell)}</th>" for cell in heads)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><caption>{escape(caption)}</caption><tr>{head}</tr>{body}</table>"
+
+
+def decimals(value: float, error: float = 0.0) -> str:
+    """Return a number with four decimals; with significant digits if it is too small or too large for them.
+
+    Args:
+        value: the number.
+        error: its standard error; what is nothing beside it is rounding, and shown as 0.
+    """
+    if abs(value) <= NEGLIGIBLE * error:
+        value = 0.0
+    return f"{value:.4f}" if value == 0 or SMALLEST_DECIMAL <= abs(value) < LARGEST_DECIMAL else f"{value:.6g}"
 
 
 def bar(share: float, width: int = 10) -> str:

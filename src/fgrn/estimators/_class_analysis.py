@@ -17,7 +17,8 @@ from ..core.exceptions import FgrnWarning, LearningError, Remedy, counted, warn
 from ..graph.network import Network
 from ..graph.relabelled import with_states_ordered
 from ..statistics.alignment import SolutionComparison, class_order
-from ..statistics.bootstrap import Bootstrap, BootstrapTest, bootstrap, bootstrap_fit, bootstrap_test
+from ..statistics.bootstrap import Bootstrap, BootstrapTest, bootstrap, bootstrap_fit, bootstrap_test, one_class_more
+from ..statistics.error_warnings import warnings_of_information
 from ..statistics.fisher_information import MOST_FREE
 from ..statistics.fit import BivariateResiduals, GoodnessOfFit, bivariate_residuals, goodness_of_fit
 from ..statistics.groups import GroupComparison, compare_groups
@@ -25,7 +26,7 @@ from ..statistics.latent_classes import LatentClasses, Patterns
 from ..statistics.latent_profiles import ProfileErrors, profile_errors
 from ..statistics.profile_likelihood import Held, ProfileIntervals, profile_intervals
 from ..statistics.profile_report import LatentProfileReport, latent_profile_report
-from ..statistics.report import LatentClassReport, latent_class_report, warnings_of_information
+from ..statistics.report import LatentClassReport, latent_class_report
 from ..statistics.standard_errors import ErrorKind, StandardErrors, standard_errors
 from ..statistics.vuong import VuongTest, vuong_test
 from ..tables import frames
@@ -295,7 +296,7 @@ class ClassAnalysis(KeptRows):
         Args:
             X: the table it was fitted on; not needed right after `fit`.
             sample_weight: one weight per row of X.
-            n_init: starts of the fit with one class more; those of the model unless given.
+            n_init: starts of both fits, those of `bootstrap_lrt`; as many as the model has unless given.
         """
         model, rows = self._analysed(X, sample_weight)
         most = self._parameter_count(self._network(model.n_classes + 1))
@@ -305,8 +306,8 @@ class ClassAnalysis(KeptRows):
                 f"{rows.weight:,g} in all: this test is for many more rows than parameters.",
                 remedies=("compare models with fewer classes", "use `bootstrap_lrt`"),
             )
-        more = self._refit(n_init)(rows, model.n_classes + 1, self._seed())
-        return vuong_test(model, more, rows, most - self._parameter_count(self.network_))
+        pair = one_class_more(rows, self._refit(n_init), model.n_classes, self._seed())
+        return vuong_test(*pair, rows, most - self._parameter_count(self.network_))
 
     def compare_groups(
         self,

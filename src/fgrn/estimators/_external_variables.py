@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -24,13 +25,27 @@ from ..statistics.membership import MembershipRegression, three_step_regression,
 from ..statistics.one_step import RowSizes, one_step_regression
 from ..statistics.standard_errors import KINDS, ErrorKind
 from ..statistics.three_step import AssignedRows
+from ..tables import frames
 from ._class_analysis import ClassAnalysis
 from ._outcomes import fit_outcome
 from ._regression import REGRESSION_TOLERANCE, fit_with_sizes
+from ._tables import is_array
 
 
 class ExternalVariables(ClassAnalysis):
     """The relation of the classes to variables that are not among their items."""
+
+    def _refuse_swapped(self, given: Any, X: Any, what: str) -> None:
+        """Raise an error if the first argument is the table of the model, and the second one is not."""
+        names = set(self.schema_)
+        if X is None or not names <= _column_names(given) or names <= _column_names(X):
+            return
+        if not is_array(X) or np.ndim(X) < 2:  # columns of an array have no names
+            raise LearningError(
+                "The first argument has the columns of the model, and the second one, the table, lacks them. The order "
+                f"is: first {what}, then the table.",
+                remedies="swap the two",
+            )
 
     def membership_regression(
         self,
@@ -70,7 +85,11 @@ class ExternalVariables(ClassAnalysis):
         check_is_fitted(self)
         settings.choice("steps", steps, (1, 2, 3), LearningError)
         if self.n_hidden_ == 1:
-            raise LearningError("The model has one class, so that membership has nothing to be regressed on.")
+            raise LearningError(
+                "The model has one class only, which all rows belong to: there is no membership to regress.",
+                remedies="fit at least two classes",
+            )
+        self._refuse_swapped(covariates, X, "covariates")
         model, given = self._analysed(X, sample_weight, merge=False)
         how = ErrorKind.of(len(given.codes), kind, weights, clusters, strata)
         model, rows = how.in_rows(model, given)
@@ -138,6 +157,7 @@ class ExternalVariables(ClassAnalysis):
         check_is_fitted(self)
         settings.choice("steps", steps, (1, 2, 3), LearningError)
         settings.choice("correction", correction, ("bch", "ml"), LearningError)
+        self._refuse_swapped(outcome, X, "the outcome")
         by_means = steps == 3 and correction == "bch"
         if by_means and kind in KINDS and kind != "robust":
             raise LearningError(
@@ -167,3 +187,8 @@ class ExternalVariables(ClassAnalysis):
             return self._fit_from(start, table, smoothing, starts - 1)
 
         return joint_outcome(model, rows, outcome, fit, how, level)
+
+
+def _column_names(table: Any) -> set[str]:
+    """The names of the columns of a mapping or a dataframe; none of anything else."""
+    return set(frames.columns(table)) if isinstance(table, Mapping) or frames.is_frame(table) else set()

@@ -37,8 +37,8 @@ class SequenceTables(ContinuousColumns):
         order = TimeOrder.of(table.rows, ids, times, self.step)
         if times is None and not order.as_given:
             warn(
-                "rows of different sequences come mixed, and no times are given: the rows of each sequence are taken in "
-                "the order of the table, which is wrong if the table was shuffled.",
+                "rows of different sequences come mixed, and no times are given: the rows of each sequence are taken "
+                "in the order of the table, which is wrong if the table was shuffled.",
                 TableWarning,
                 column=sequence if isinstance(sequence, str) else None,
                 remedies=Remedy("if a column tells the order, name it", "time=...", time_column=...),

@@ -12,13 +12,15 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from ..core.exceptions import SchemaError, TableWarning, UnseenLevelWarning, nearest, shortened, warn
+from ..core.exceptions import EvidenceError, SchemaError, TableWarning, UnseenLevelWarning, nearest, shortened, warn
 from ..tables import frames, one_row, outputs
 from ..tables.columns import STOP_AT_UNSEEN
 from ..tables.encoded import checked_weights
 from ..tables.frames import Coded
 
 Columns = dict[str, Any]
+
+NO_COLUMN = "The table is empty: it has no column, and a minimum of 1 is required."
 
 
 class Classes(NamedTuple):
@@ -97,6 +99,8 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
             return self._mapping({name: X[name] for name in X.dtype.names}, reset)
         _refuse_flat(X)
         if frames.is_frame(X):
+            if reset and not len(X.columns):
+                raise EvidenceError(NO_COLUMN)
             is_known = not reset and self._has_columns_of_training(X)
             if not is_known:
                 frames.check_unique_columns(X)
@@ -131,7 +135,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
         columns = {name: frames.repeat_bare_value(column, rows) for name, column in columns.items()}
         if reset:
             if not columns:
-                raise ValueError("Found a table with 0 feature(s) while a minimum of 1 is required.")
+                raise EvidenceError(NO_COLUMN)
             self.n_features_in_ = len(columns)
             self.feature_names_in_ = np.array(list(columns), dtype=object)
             return columns

@@ -311,6 +311,11 @@ def likelihood(model: LatentClasses, rows: Patterns) -> float:
     return float(rows.weights @ model.posterior(rows)[1])
 
 
+def one_class_more(rows: Patterns, refit: Refit, size: int, seed: int) -> tuple[LatentClasses, LatentClasses]:
+    """The two models of a likelihood-ratio test, the same in all tests: so many classes and one more, fitted."""
+    return refit(rows, size, seed), refit(rows, size + 1, seed)
+
+
 def bootstrap_test(rows: Patterns, refit: Refit, sizes: Sequence[int], replicates: int, seed: int = 0) -> BootstrapTest:
     """Test each number of classes against one more, until one is not significantly worse.
 
@@ -324,7 +329,7 @@ def bootstrap_test(rows: Patterns, refit: Refit, sizes: Sequence[int], replicate
     generator = np.random.default_rng(seed)
     tests, ratios = [], []
     for size in sizes:
-        fewer, more = (refit(rows, number, _seed(generator)) for number in (size, size + 1))
+        fewer, more = one_class_more(rows, refit, size, seed)
         low, high = likelihood(fewer, rows), likelihood(more, rows)
         found = []
         for _ in range(replicates):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +16,9 @@ from ..tables.missing import is_missing_value
 
 INTERCEPT = "(intercept)"
 
+MOST_WORDS = 100
+"""Of a covariate or an outcome of words."""
+
 NUMBERS = (int, float, np.number, np.bool_)
 
 
@@ -24,6 +28,22 @@ class Term:
 
     name: str
     levels: tuple[str, ...] | None
+
+    @property
+    def of_dates(self) -> bool:
+        """Whether all levels are dates."""
+        return self.levels is not None and all(map(_is_date, self.levels))
+
+    @property
+    def told(self) -> str:
+        """The name, and how many levels there are."""
+        dates = ", dates" if self.of_dates else ""
+        return self.name if self.levels is None else f"{self.name} ({len(self.levels):,} levels{dates})"
+
+    @property
+    def remedy(self) -> str:
+        """What to do about too many levels."""
+        return "give the number of days since a first day in place of dates" if self.of_dates else "join levels of it"
 
     @property
     def names(self) -> list[str]:
@@ -55,11 +75,13 @@ class Covariates:
     terms    the covariates
     design   (rows that are kept, W): columns of numbers, the first of which is 1
     kept     (rows,): which rows have all covariates and a positive weight
+    left_out how many other rows have a positive weight
     """
 
     terms: tuple[Term, ...]
     design: np.ndarray
     kept: np.ndarray
+    left_out: int
 
     @classmethod
     def of(cls, covariates: Any, weights: np.ndarray) -> Covariates:
@@ -71,11 +93,22 @@ class Covariates:
             kept &= known[name]
             some = [value for value, is_known in zip(values, known[name], strict=True) if is_known]
             plain = all(isinstance(value, NUMBERS) for value in some)
-            terms.append(Term(name, None if plain else tuple(sorted({str(value) for value in some}))))
+            term = Term(name, None if plain else tuple(sorted({str(value) for value in some})))
+            if term.levels is not None and len(term.levels) > MOST_WORDS:
+                raise LearningError(
+                    f"it has {len(term.levels):,} levels{', dates' * term.of_dates}, and a covariate that is no number "
+                    f"has at most {MOST_WORDS}.",
+                    column=name,
+                    value=len(term.levels),
+                    remedies=term.remedy,
+                )
+            terms.append(term)
         if not kept.any():
             raise LearningError("No row has all covariates.")
         parts = [column for term in terms for column in term.columns(given[term.name], known[term.name])]
-        return cls(tuple(terms), np.stack([np.ones(rows), *parts], axis=1)[kept], kept)
+        return cls(
+            tuple(terms), np.stack([np.ones(rows), *parts], axis=1)[kept], kept, int((weights > 0).sum() - kept.sum())
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -143,6 +176,15 @@ def _covariate_columns(covariates: Any, rows: int | None) -> dict[str, list[Any]
         if len(values) != wanted:
             raise LearningError(f"it has {len(values):,} values for {wanted:,} rows.", column=name)
     return given
+
+
+def _is_date(word: str) -> bool:
+    """Whether a word is an ISO date, with or without a time."""
+    try:
+        datetime.fromisoformat(word)
+    except ValueError:
+        return False
+    return True
 
 
 def refuse_infinite(values: np.ndarray, what: str, column: str | None = None) -> None:

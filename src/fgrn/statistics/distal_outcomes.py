@@ -26,7 +26,7 @@ import numpy as np
 
 from ..core.exceptions import LearningError
 from ..core.labels import Label
-from ..core.printing import html_table, text_table
+from ..core.printing import decimals, html_table, text_table
 from ..flow.gaussian_leaves import GaussianLeaves
 from ..tables.outputs import frame_of_records
 from .alignment import nearest_order
@@ -113,11 +113,15 @@ class DistalOutcome(Result):
         return {"test": frame_of_records([{key: np.nan if v is None else v for key, v in test.items()}])}
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
+        def shown(one: dict[str, Any], key: str) -> str:
+            is_probability = self.levels or self.boundary.any()
+            return f"{one[key]:.4f}" if is_probability else decimals(one[key], one["standard_error"])
+
         rows = [
             [
-                f"class {one['class']}", *([one["level"]] if self.levels else []), f"{one[self._what]:.4f}",
-                "-" if one["boundary"] or not one["standard_error"] else f"{one['standard_error']:.4f}",
-                f"{one['low']:.4f}", f"{one['high']:.4f}",
+                f"class {one['class']}", *([one["level"]] if self.levels else []), shown(one, self._what),
+                "-" if one["boundary"] or not one["standard_error"] else shown(one, "standard_error"),
+                shown(one, "low"), shown(one, "high"),
                 *(["boundary" if one["boundary"] else ""] if self.boundary.any() else []),
             ]
             for one in self.as_dicts()

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from ..core import settings
-from ..core.exceptions import LearningError, Remedy
-from ..core.printing import html_table, text_table
+from ..core.exceptions import LearningError, Remedy, counted
+from ..core.printing import decimals, html_table, text_table
 from ..learning.criteria import all_criteria
 from ..tables.outputs import frame_of_records
 from .chi_square import chi_square_tail
@@ -37,6 +37,9 @@ from .three_step import AssignedRows
 
 MOST_LOGIT, MOST_ERROR = 20.0, 50.0
 """A larger logit, with an estimate that does not settle or such a standard error, means that a covariate separates."""
+
+MOST_ODDS = 1e300
+"""A larger odds ratio is shown as "more than this", since it may be infinite."""
 
 STEPS, SMALL_STEP = 200, 1e-9
 
@@ -54,6 +57,7 @@ class MembershipRegression(Result):
         p_values: (classes, covariates).
         log_likelihood: of the last step.
         rows: how many rows had all covariates.
+        left_out: how many rows were left out, since they have no value of a covariate.
         steps: 1, 2 or 3.
         kind: of the standard errors, "observed", "robust" or "outer".
         covariance: of the coefficients but those of class 0, class by class.
@@ -70,6 +74,7 @@ class MembershipRegression(Result):
     p_values: np.ndarray
     log_likelihood: float
     rows: int
+    left_out: int
     steps: int
     kind: str
     covariance: np.ndarray
@@ -87,12 +92,14 @@ class MembershipRegression(Result):
     def as_dicts(self) -> list[dict[str, Any]]:
         """One mapping for each class and covariate, with the confidence interval of the logit."""
         half = half_width(self.errors, self.level)
+        with np.errstate(over="ignore", under="ignore"):
+            odds = np.exp(self.coefficients)
         return [
             {
                 "class": k, "covariate": name, "logit": float(self.coefficients[k, j]),
                 "standard_error": float(self.errors[k, j]), "low": float((self.coefficients - half)[k, j]),
                 "high": float((self.coefficients + half)[k, j]),
-                "odds_ratio": float(np.exp(self.coefficients[k, j])), "p": float(self.p_values[k, j]),
+                "odds_ratio": float(odds[k, j]), "p": float(self.p_values[k, j]),
             }
             for k in range(1, len(self.coefficients))
             for j, name in enumerate(self.names)
@@ -117,8 +124,8 @@ class MembershipRegression(Result):
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         rows = [
             [
-                f"class {one['class']} against 0", one["covariate"], f"{one['logit']:.4f}",
-                f"{one['standard_error']:.4f}", f"{one['odds_ratio']:.4g}", f"{one['p']:.4f}",
+                f"class {one['class']} against 0", one["covariate"], decimals(one["logit"], one["standard_error"]),
+                decimals(one["standard_error"]), _odds_text(one["odds_ratio"]), f"{one['p']:.4f}",
             ]
             for one in self.as_dicts()
         ]  # fmt: skip
@@ -134,7 +141,11 @@ class MembershipRegression(Result):
     def notes(self) -> list[str]:
         """How the numbers were found, in words."""
         errors = "" if self.kind == "observed" else f", {self.kind} standard errors"
-        return [f"{STEP_NAMES[self.steps]} estimates by maximum likelihood, {self.rows:,} rows{errors}"]
+        found = [f"{STEP_NAMES[self.steps]} estimates by maximum likelihood, {counted(self.rows, 'row')}{errors}"]
+        if self.left_out:
+            are = "is" if self.left_out == 1 else "are"
+            found.append(f"{counted(self.left_out, 'row')} without a covariate {are} left out")
+        return found
 
     def __str__(self) -> str:
         told = "\n".join(self.notes)
@@ -223,7 +234,8 @@ def regression_of(
     ratio = np.divide(np.abs(beta), errors, out=np.zeros_like(beta), where=errors > 0)
     return {
         "names": covariates.names, "coefficients": beta, "errors": errors, "p_values": 2 * ndtr(-ratio),
-        "log_likelihood": value, "rows": int(covariates.kept.sum()), "steps": steps, "kind": kind,
+        "log_likelihood": value, "rows": int(covariates.kept.sum()),
+        "left_out": covariates.left_out, "steps": steps, "kind": kind,
         "covariance": spread, "terms": covariates.terms, "level": level,
     }  # fmt: skip
 
@@ -264,7 +276,7 @@ def _later_regression(
     given = Covariates.of(covariates, rows.weights)
     some = rows.at(given.kept)
     found = maximised(ClassLogits.flat(given.scaled(), model.n_classes), some.weights, model.log_given_class(some))
-    check_separation(found.logits, found.inverse, found.done, by_assignment=steps == 3)
+    check_separation(given, found.logits, found.inverse, found.done, by_assignment=steps == 3)
     scores = np.zeros((len(rows.codes), found.logits.count))
     scores[given.kept] = found.scores
     each = [found.logits.gradient(np.broadcast_to(one, found.members.shape)) for one in np.eye(model.n_classes)]
@@ -326,7 +338,9 @@ def maximised(logits: ClassLogits, weights: np.ndarray, likely: np.ndarray, step
     return Maximum(logits, value, members, logits.gradient(members), Inverse.of(curved), done)
 
 
-def check_separation(logits: ClassLogits, inverse: Inverse, done: bool, by_assignment: bool = False) -> None:
+def check_separation(
+    covariates: Covariates, logits: ClassLogits, inverse: Inverse, done: bool, by_assignment: bool = False
+) -> None:
     """Raise an error if coefficients of scaled covariates have no finite estimate.
 
     `by_assignment`: they are estimated from the classes that rows are assigned to (three steps).
@@ -334,27 +348,37 @@ def check_separation(logits: ClassLogits, inverse: Inverse, done: bool, by_assig
     spread = np.sqrt(np.maximum(np.diag(inverse.matrix)[: logits.count], 0.0))
     unsettled = not done or inverse.rank < len(inverse.matrix) or spread.max(initial=0.0) > MOST_ERROR
     if unsettled and np.abs(logits.design @ logits.beta.T).max(initial=0.0) > MOST_LOGIT:
+        given = f" The covariates: {', '.join(term.told for term in covariates.terms)}."
+        others = tuple(dict.fromkeys(term.remedy for term in covariates.terms if term.levels is not None))
         if by_assignment:
             raise LearningError(
                 "A coefficient has no finite estimate from the classes that rows are assigned to: for some values of a "
                 "covariate more of them are assigned to a class than if all belonged to it, or the covariate separates "
-                "two classes.",
+                f"two classes.{given}",
                 remedies=(
                     Remedy("estimate from the answers", steps=2),
                     Remedy("estimate together with the classes", steps=1),
-                    "leave the covariate out, or join levels of it",
+                    "leave the covariate out",
+                    *others,
                 ),
             )
         raise LearningError(
             "A covariate separates two classes: it tells for certain which of them a row does not belong to, so that "
-            "its coefficient has no finite estimate.",
-            remedies="leave it out, or join levels of it",
+            f"its coefficient has no finite estimate.{given}",
+            remedies=("leave it out", *others),
         )
     if np.abs(inverse.undetermined[: logits.count]).max(initial=0.0) > UNDETERMINED:
         raise LearningError(
             "The rows do not determine the coefficients: the items do not tell the classes apart, or a class is empty.",
             remedies="use fewer classes",
         )
+
+
+def _odds_text(ratio: float) -> str:
+    """An odds ratio in words; one that is no number of the machine has a limit."""
+    if MOST_ODDS > ratio > 1 / MOST_ODDS:
+        return f"{ratio:.4g}"
+    return "> 1e300" if ratio > 1 else "< 1e-300"
 
 
 def _is_positive(matrix: np.ndarray) -> bool:

@@ -149,7 +149,7 @@ def one_step_regression(
     known = information(best.model, some, best.logits)
     inverse, spread = parameter_covariance(known, some, kind.of_rows(given.kept))
     count = best.logits.count
-    check_separation(best.logits, Inverse.of(known.information), done=True)
+    check_separation(given, best.logits, Inverse.of(known.information), done=True)
     value = best.objective - _log_prior(best.model)
     sized = replace(best.model, prior=known.cells.probability[: model.n_classes])
     members = sized.posterior(rows)[0]

@@ -12,12 +12,9 @@ from ..core.labels import Label
 from ..tables import frames
 from ..tables.frames import UNKNOWN
 from ..tables.missing import is_missing_value
-from .covariates import NUMBERS, refuse_infinite
+from .covariates import MOST_WORDS, NUMBERS, refuse_infinite
 
 OUTCOME = "outcome"
-
-MOST_LEVELS = 100
-"""Of an outcome of words."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +52,9 @@ class OutcomeValues:
                 return cls(known, numbers, None, ())
             return cls(known, numbers, np.where(known, numbers, UNKNOWN).astype(np.int32), (0, 1))
         levels, code = np.unique(np.array([str(value) for value in some]), return_inverse=True)
-        if len(levels) > MOST_LEVELS:
+        if len(levels) > MOST_WORDS:
             raise LearningError(
-                f"An outcome of words has at most {MOST_LEVELS} different ones. Got {len(levels):,}.",
+                f"An outcome of words has at most {MOST_WORDS} different ones. Got {len(levels):,}.",
                 value=len(levels),
                 remedies="join levels",
             )

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core.exceptions import LearningError
-from ..core.printing import html_table, text_table
+from ..core.printing import decimals, html_table, text_table
 from .intervals import check_level
 from .results import Result
 
@@ -65,9 +65,10 @@ class Pooled(Result):
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         heads = ["", "estimate", "s.e.", "low", "high", "df", "p", "missing information"]
+        numbers = ("estimate", "standard_error", "low", "high")
         rows = [
             [
-                one["name"], *(f"{one[key]:.4f}" for key in ("estimate", "standard_error", "low", "high")),
+                one["name"], *(decimals(one[key], one["standard_error"]) for key in numbers),
                 f"{one['df']:,.1f}", f"{one['p']:.4f}", f"{one['missing_information']:.1%}",
             ]
             for one in self.as_dicts()

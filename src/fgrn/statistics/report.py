@@ -12,6 +12,8 @@ from ..core.printing import html_table, text_table
 from ..flow.em import History
 from ..learning.criteria import Fit, all_criteria
 from ..tables.outputs import frame_of_records
+from .error_warnings import places_of, warnings_of_information, warnings_of_large_errors
+from .fisher_information import LEAST_EXPECTED
 from .fit import GoodnessOfFit, goodness_of_fit
 from .latent_classes import LatentClasses, Patterns
 from .results import sentences_frame
@@ -19,6 +21,13 @@ from .standard_errors import StandardErrors, standard_errors
 
 SAME_MAXIMUM = 1e-3
 """Log-likelihoods that differ by less, or by a millionth, are of one maximum."""
+
+MARKS = (
+    f"b: on the boundary, no standard error: less than {LEAST_EXPECTED} rows of the class are expected with this "
+    "answer, or with each other one, so that it is 0 or 1 but for smoothing (a variance: at its limit); "
+    "?: not identified"
+)
+"""What the marks in place of standard errors mean."""
 
 FEW_OF_ROWS = 0.5
 """Weight for each row below which weights are hardly numbers of rows, but shares of a whole."""
@@ -218,7 +227,7 @@ class ModelSummary:
         if self.notes:
             parts[-1] += "".join(f"\n  {note}" for note in self.notes)
         if self._marked:
-            parts.append("b: on the boundary, no standard error; ?: not identified")
+            parts.append(MARKS)
         if self._last_warnings:
             parts.append("Warnings\n" + "\n".join(f"  - {one}" for one in self._last_warnings))
         return "\n\n".join(parts)
@@ -227,7 +236,9 @@ class ModelSummary:
         from html import escape
 
         tables = "".join(html_table(title, heads, rows) for title, heads, rows in self._tables())
-        warned = "".join(f"<li>{escape(one)}</li>" for one in (*self.notes, *self._last_warnings))
+        warned = "".join(
+            f"<li>{escape(one)}</li>" for one in (*self.notes, *([MARKS] if self._marked else []), *self._last_warnings)
+        )
         first = f"<p>{escape(self.other_rows)}</p>" if self.other_rows else ""
         return f"<div>{first}{tables}{f'<ul>{warned}</ul>' if warned else ''}</div>"
 
@@ -411,23 +422,7 @@ def warnings_of_learning(
         empty = ", ".join(str(int(k)) for k in assignment.empty)
         each = f"Class {empty} has" if len(assignment.empty) == 1 else f"Classes {empty} have"
         found.append(f"{each} less than one row: fewer classes fit as well.")
-    return found + warnings_of_information(errors)
-
-
-def warnings_of_information(errors: StandardErrors) -> list[str]:
-    """Warnings of an information matrix that is not that of a maximum, in sentences."""
-    found = []
-    if errors.rank < errors.n_free:
-        found.append(
-            f"The model is not identified: the information matrix has rank {errors.rank:,} for "
-            f"{counted(errors.n_free, 'parameter')}, so that other estimates fit as well. Use fewer classes, or more "
-            "items or rows."
-        )
-    if not errors.concave:
-        found.append(
-            "The information matrix is not positive: the estimate is not a maximum. Allow more epochs or starts."
-        )
-    return found
+    return found + warnings_of_information(errors) + warnings_of_large_errors(errors)
 
 
 def _warnings(assignment: Assignment, errors: StandardErrors, fit: GoodnessOfFit) -> list[str]:
@@ -443,14 +438,9 @@ def _warnings(assignment: Assignment, errors: StandardErrors, fit: GoodnessOfFit
     for k in assignment.empty:
         inside[np.array([label[1] == k for label in errors.labels])] = False
     if inside.any():
-        places = [
-            f"{item or 'class size'}{'' if level is None else f' = {level}'} in class {k}"
-            for (item, k, level), bound in zip(errors.labels, inside, strict=True)
-            if bound
-        ]
         found.append(
             f"{counted(int(inside.sum()), 'estimate')} on the boundary (probability 0 or 1), where standard errors and "
-            f"Wald intervals are not valid: {shortened(places, 4)}."
+            f"Wald intervals are not valid: {shortened(places_of(errors, inside), 4)}."
         )
     return found
 

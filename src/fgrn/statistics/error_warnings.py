@@ -1,0 +1,47 @@
+"""Warnings about standard errors: an information matrix that is not that of a maximum, errors that are very large."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.exceptions import counted, shortened
+from .standard_errors import StandardErrors
+
+LARGE_ERROR = 0.5
+"""A standard error of a probability above this says that the rows hardly determine it."""
+
+
+def warnings_of_information(errors: StandardErrors) -> list[str]:
+    """Warnings of an information matrix that is not that of a maximum, in sentences."""
+    found = []
+    if errors.rank < errors.n_free:
+        found.append(
+            f"The model is not identified: the information matrix has rank {errors.rank:,} for "
+            f"{counted(errors.n_free, 'parameter')}, so that other estimates fit as well. Use fewer classes, or more "
+            "items or rows."
+        )
+    if not errors.concave:
+        found.append(
+            "The information matrix is not positive: the estimate is not a maximum. Allow more epochs or starts."
+        )
+    return found
+
+
+def warnings_of_large_errors(errors: StandardErrors) -> list[str]:
+    """A warning of probabilities that have very large standard errors, in a sentence."""
+    large = errors.identified & np.isfinite(errors.errors) & (errors.errors > LARGE_ERROR)
+    if not large.any():
+        return []
+    return [
+        f"{counted(int(large.sum()), 'probability', 'probabilities')} with a standard error above {LARGE_ERROR}, which "
+        f"the rows hardly determine: {shortened(places_of(errors, large), 4)}. Use fewer classes, or more rows."
+    ]
+
+
+def places_of(errors: StandardErrors, some: np.ndarray) -> list[str]:
+    """Some of the estimates, in words: which level of which item, in which class."""
+    return [
+        f"{item or 'class size'}{'' if level is None else f' = {level}'} in class {k}"
+        for (item, k, level), wanted in zip(errors.labels, some, strict=True)
+        if wanted
+    ]
