@@ -104,7 +104,7 @@ def star(total, known, packing, maps, sizes, room, work, weights, expect, whole,
             likelihood = np.nan
         elif whole:
             likelihood += unpacked(
-                packing, room.counts, room.posteriors, room.shifts, one, maps, expect, True, counts[k], room.folded
+                packing, room.counts, room.posteriors, room.shifts, one, maps, expect, whole, counts[k], room.folded
             )
         likelihoods[k] = likelihood
         every += found
