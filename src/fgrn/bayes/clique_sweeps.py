@@ -237,10 +237,7 @@ class CliqueSweep:
     def product(self, step: CliqueStep) -> tuple[int, np.ndarray]:
         """The product of the tables of a clique over all its variables, and how many they are since a scaling."""
         count, total, last = self._two_tables(step)
-        total = total if last is None else total * last
-        if total.shape[1:] != step.sizes:
-            total = np.broadcast_to(total, (len(total), *step.sizes))
-        return count, total
+        return count, _whole(step, total, last)
 
     def _summed(self, step: CliqueStep, axes: tuple[int, ...]) -> tuple[int, np.ndarray]:
         """The product of the tables of a clique summed over some axes, and how many they are since a scaling."""
@@ -249,10 +246,8 @@ class CliqueSweep:
             found = summed_by_matrices(total, last, step.sizes, axes)
             if found is not None:
                 return count, found
-        total = total if last is None else total * last
-        if total.shape[1:] != step.sizes:
-            total = np.broadcast_to(total, (len(total), *step.sizes))
-        return count, np.add.reduce(total, axis=axes) if axes else total
+        whole = _whole(step, total, last)
+        return count, np.add.reduce(whole, axis=axes) if axes else whole
 
     def _two_tables(self, step: CliqueStep) -> tuple[int, np.ndarray, np.ndarray | None]:
         """The product of all tables of a clique but the largest, that one, and how many they are since a scaling.
@@ -310,6 +305,12 @@ def _drawn_from_columns(table: np.ndarray, columns: np.ndarray, random: np.rando
         upto = np.cumsum(table[:, column])
         found[mine] = np.searchsorted(upto, np.minimum(level[mine] * upto[-1], np.nextafter(upto[-1], 0)), "right")
     return found
+
+
+def _whole(step: CliqueStep, total: np.ndarray, last: np.ndarray | None) -> np.ndarray:
+    """Return the product of two tables of a clique, if there is a second, over all its variables."""
+    total = total if last is None else total * last
+    return total if total.shape[1:] == step.sizes else np.broadcast_to(total, (len(total), *step.sizes))
 
 
 def _number_of_cells(factor: RunningProduct) -> int:
