@@ -20,6 +20,7 @@ from ..tables.stream_source import is_many
 from ..tables.text_source import no_file
 from . import common
 from .choosing import STRUCTURES, BinCount, Refining, check_choice
+from .compiling import compile_aside
 from .constraining import constraints_of
 from .model_rows import matched
 from .schema_text import schema_text
@@ -226,6 +227,8 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         raise click.UsageError("--hidden auto compares models on one machine: with --dask say --hidden NUMBER.")
     if not (online or streamed or data == "-" or Path(data).exists()):
         raise no_file(data)  # before what takes a second to import
+    if kind not in ("tree", "tree with a target", "hmm"):
+        compile_aside(data)
     estimator = estimator_of(kind, sizes, settings)
     if online:
         rows = common.stream(data, batch=batch, **options)

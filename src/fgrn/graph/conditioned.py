@@ -28,6 +28,7 @@ from ..core.variable import Variable
 from ..engines import Engine
 from ..flow.counts import CountingMethod, Counts, LocalEStep
 from ..flow.esteps import EStep
+from ..flow.evidence import code_type
 from ..plan.plan import Plan
 from ..plan.schedule import Programs, special_edges
 from ..tables.encoded import Evidence
@@ -255,9 +256,8 @@ def _star_of(model: _Tables, evidence: Evidence) -> _Star | None:
     sizes = [leaf.cells.size // model.sizes[hub] for leaf in leaves]
     kept = np.setdiff1d(np.arange(evidence.rows), others)
     names = tuple(f"{number}" for number in range(len(leaves)))
-    rows = Evidence.of_codes(
-        names, np.stack([leaf.codes for leaf in leaves], axis=1)[kept].astype(np.int32), evidence.row_weights[kept]
-    )
+    own = np.stack([leaf.codes for leaf in leaves], axis=1)[kept]
+    rows = Evidence.of_codes(names, own.astype(code_type(max(sizes))), evidence.row_weights[kept])
     rows = replace(rows, log_scale=evidence.log_scale[kept])
     return _Star(model.sizes[hub], sizes, _joined_sums(model, hub, leaves), rows, others)
 

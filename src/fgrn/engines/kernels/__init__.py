@@ -1,7 +1,8 @@
 """Numba kernels of the CPU engine: they read a tape (see `tape`) and work on a block of rows at a time.
 
 Exported are the kernels that Python calls, one file for each kind of network. They are made of `basics`, `gathers`,
-`products`, `sisos`, and of LLVM code in `vectors`, `blas` and `llvm`; `cache` keeps them on disk. No other place
+`products`, `sisos`, and of LLVM code in `vectors`, `blas` and `llvm`; `linking` puts the functions that only kernels
+call into them; `cache` keeps them on disk. No other place
 imports numba. Arrays that are passed together are named tuples, see `arguments`. The kernels of structure search, in
 `families` and `family_bits`, are no part of the engine.
 

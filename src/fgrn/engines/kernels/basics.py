@@ -11,6 +11,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from .cache import KernelCache
+from .linking import LinkedCompiler
 from .vectors import copied, dot, increased, least_positive, scaled, set_all, summed
 from .versions import check_numba
 
@@ -61,11 +62,12 @@ def short_kernel(function: Any) -> Any:
     return kernel(function, nogil=False)
 
 
-# Functions called from kernels only: compiled without wrappers for Python, and cached as a part of the kernels.
-inner = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)
+# Functions called from kernels only: compiled and cached as a part of these, see `linking`.
+LINKED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": LinkedCompiler}
+inner = njit(**LINKED, **OPTIONS)
 # Functions called for every row: inlined, since passing all the arrays would cost more than the work. That saves half
 # of an epoch of a tree (30 -> 15 ms of CPU for a stack of 20,000 rows x 10), and nothing in a star.
-inlined = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True, **OPTIONS)
+inlined = njit(forceinline=True, **LINKED, **OPTIONS)
 
 # Functions that are tiny or called in one place only: compiled as a part of their caller, not by themselves and again
 # there, which takes longer.

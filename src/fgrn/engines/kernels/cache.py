@@ -12,6 +12,7 @@ import hashlib
 import logging
 import os
 import pickle
+import subprocess
 import sys
 import uuid
 from collections.abc import Callable
@@ -40,6 +41,9 @@ LOG = logging.getLogger("fgrn.kernels")
 
 A program that sets up no logging writes the latter to standard error: nobody wonders why the first answer takes long.
 """
+
+COMPILING: dict[str, subprocess.Popen[bytes]] = {}
+"""Processes that compile a kernel for this one, by the kernel's name (`fgrn.warming.compile_aside`)."""
 
 
 def folders() -> list[Path]:
@@ -71,7 +75,7 @@ class KernelCache(NullCache):  # type: ignore[misc]  # numba is not typed
     def __init__(self, function: Callable[..., Any]) -> None:
         self._from = function.__module__, function.__qualname__
         module = function.__module__.rpartition(".")[2]
-        self._short_name = f"{module}.{function.__name__}"
+        self.kernel_name = f"{module}.{function.__name__}"
         self._name = f"{module}-{function.__name__}.{sys.implementation.cache_tag}"
         self._place: Path | None = None
 
@@ -83,25 +87,46 @@ class KernelCache(NullCache):  # type: ignore[misc]  # numba is not typed
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled version for a signature, None if no folder has a good one.
 
-        What numba registers to compile, which takes 0.2 s, is not needed for code that does not call its runtime.
+        If another process is compiling the kernel, this waits for it.
         """
         name = self._file_name(sig, target_context.codegen())
+        found = self._loaded(name, target_context)
+        if found is None and (process := COMPILING.pop(self.kernel_name, None)) is not None:
+            process.wait()
+            found = self._loaded(name, target_context)
+        if found is not None:
+            return found
+        if not _Said.compiling:
+            _Said.compiling = True
+            LOG.warning("fgrn is compiling kernels (%s, ...), once on this machine: a few seconds", self.kernel_name)
+        LOG.info("compiling the kernel %s", self._name)
+        return None
+
+    def _loaded(self, name: str, target_context: Any) -> Any:
+        """The compiled version in a file of this name, None if no folder has a good one.
+
+        What numba registers to compile, which takes 0.2 s, is not needed for code that does not call its runtime.
+        """
         for folder in folders():
             try:
-                data = (folder / name).read_bytes()
-                if data[:DIGEST_BYTES] == _digest(data[DIGEST_BYTES:]):
-                    if RUNTIME in data:
+                content = _content(folder / name)
+                if content is not None:
+                    if RUNTIME in content:
                         target_context.refresh()
-                    found = CompileResult._rebuild(target_context, *pickle.loads(data[DIGEST_BYTES:]))
+                    found = CompileResult._rebuild(target_context, *pickle.loads(content))
                     self._place = folder
                     return found
             except Exception:  # whatever is wrong with a file, the kernel can be compiled again
                 continue
-        if not _Said.compiling:
-            _Said.compiling = True
-            LOG.warning("fgrn is compiling kernels (%s, ...), once on this machine: a few seconds", self._short_name)
-        LOG.info("compiling the kernel %s", self._name)
         return None
+
+    def is_kept(self) -> bool:
+        """Whether a folder has a compiled version of the kernel, for any signature."""
+        for folder in folders():
+            with suppress(OSError):
+                if any(_content(file) is not None for file in folder.glob(f"{self._name}.*.nbc")):
+                    return True
+        return False
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep the compiled version for a signature in the first folder that can be written to, or warn, once."""
@@ -119,6 +144,13 @@ class KernelCache(NullCache):  # type: ignore[misc]  # numba is not typed
 
 def _digest(content: bytes) -> bytes:
     return hashlib.sha256(origin() + content).digest()
+
+
+def _content(file: Path) -> bytes | None:
+    """The content of a file without its digest; None if it is damaged, or of other sources."""
+    data = file.read_bytes()
+    content = data[DIGEST_BYTES:]
+    return content if data[:DIGEST_BYTES] == _digest(content) else None
 
 
 def write_to_a_folder(name: str, data: bytes) -> tuple[Path | None, str]:

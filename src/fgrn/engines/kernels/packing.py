@@ -9,7 +9,7 @@ from math import frexp, ldexp
 
 import numpy as np
 
-from .basics import LOG_TWO, NONE, ONE, ZERO, compact, kernel, once, short_kernel
+from .basics import LOG_TWO, NONE, ONE, ZERO, compact, inner, kernel, once, short_kernel
 from .products import place_of
 from .vectors import copied, increased, largest, least_positive, product, scaled, set_all, summed
 
@@ -67,12 +67,19 @@ def leaf_columns(values, leaf, states, stride, columns, exponents):
         half = exponent // 2  # the factor as a whole may be too large
         scaled(columns, at, ldexp(1.0, -half), states)
         scaled(columns, at, ldexp(1.0, half - exponent), states)
-        smallest = min(smallest, least_positive(columns, at, states))
+        here = least_positive(columns, at, states)
+        smallest = here if here < smallest else smallest
     return smallest
 
 
 @short_kernel
 def joint_tables(packing, values, maps, joint, shifts, base, columns, exponents):
+    """Compute joint tables as `fill_joint_tables` does, called from Python."""
+    return fill_joint_tables(packing, values, maps, joint, shifts, base, columns, exponents)
+
+
+@inner
+def fill_joint_tables(packing, values, maps, joint, shifts, base, columns, exponents):
     """Compute the joint tables of all packs and, of a star, the product of its priors; returns the largest depth.
 
     The depth of a pack is by how many bits its smallest cell may differ from its largest.
@@ -140,6 +147,12 @@ def add_leaf(counts, at, stride, states, leaf, values, expect, out):
 
 @short_kernel
 def unpacked(packing, joint, posteriors, shifts, values, maps, expect, is_star, out, work):
+    """Add the counts of packs as `add_unpacked` does, called from Python."""
+    return add_unpacked(packing, joint, posteriors, shifts, values, maps, expect, is_star, out, work)
+
+
+@inner
+def add_unpacked(packing, joint, posteriors, shifts, values, maps, expect, is_star, out, work):
     """Add the counts of packs and posteriors to those in the plan's layout.
 
     Returns what was taken out of the joint tables of a star, which its log-likelihood lacks; its posterior is the sum

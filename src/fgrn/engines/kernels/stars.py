@@ -7,7 +7,7 @@ import numpy as np
 from .arguments import StarTables
 from .basics import DEEPEST, FAINT, LOG_TWO, ZERO, kernel, once
 from .gathers import shift_of, star_products
-from .packing import joint_tables, unpacked
+from .packing import add_unpacked, fill_joint_tables
 from .vectors import copied, projected, scaled, scattered, set_all
 
 
@@ -50,8 +50,8 @@ def star_counted(total, known, tables, work, weights, doubtful, joint_counts):
     """Add the expected counts of the rows of a star, in one pass in which no message is stored.
 
     A doubtful row adds nothing. Returns the log-likelihood of all rows without the exponents taken out of the joint
-    tables (`unpacked` adds them), and how many rows are doubtful. The likelihoods of rows of weight 1 are multiplied,
-    with a logarithm now and then.
+    tables (`add_unpacked` adds them), and how many rows are doubtful. The likelihoods of rows of weight 1 are
+    multiplied, with a logarithm now and then.
     """
     likelihood, product, found = 0.0, 1.0, 0
     stride, p, norms, taken, block = tables.stride, work.products, work.norms, work.taken, len(work.norms)
@@ -94,7 +94,7 @@ def star(total, known, packing, maps, sizes, room, work, weights, expect, whole,
     for k in range(len(values)):
         one = values[k]
         if whole:
-            room.depth[0] = joint_tables(
+            room.depth[0] = fill_joint_tables(
                 packing, one, maps, room.joint, room.shifts, room.base, room.columns, room.exponents
             )
             set_all(room.counts, ZERO, 0.0, np.uint64(len(room.counts)))
@@ -103,7 +103,7 @@ def star(total, known, packing, maps, sizes, room, work, weights, expect, whole,
         if whole and found:
             likelihood = np.nan
         elif whole:
-            likelihood += unpacked(
+            likelihood += add_unpacked(
                 packing, room.counts, room.posteriors, room.shifts, one, maps, expect, whole, counts[k], room.folded
             )
         likelihoods[k] = likelihood

@@ -1,7 +1,8 @@
 """Which versions of numba the kernels are tested with: they use parts of it that it may change without notice.
 
-These are the options `_nrt` and `forceinline`, the builders of LLVM's code in `llvm`, `vectors` and `blas`, and what
-`cache` takes from its dispatcher. `pyproject.toml` allows the same versions.
+These are the options `_nrt` and `forceinline`, the builders of LLVM's code in `llvm`, `vectors` and `blas`, the
+libraries of LLVM's code in `linking`, and what `cache` takes from its dispatcher. `pyproject.toml` allows the same
+versions.
 """
 
 from __future__ import annotations

@@ -1,0 +1,71 @@
+"""The first `fgrn fit` on a machine: another process compiles the largest kernel meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fgrn.cli.compiling import FEW_BYTES, compile_aside
+from fgrn.engines import kernels
+from fgrn.engines.kernels.cache import COMPILING, KernelCache
+
+LEARN = """
+import json, sys
+import fgrn
+from fgrn.cli.compiling import compile_aside
+from fgrn.engines import kernels
+from fgrn.engines.kernels.cache import COMPILING
+
+compile_aside("-")
+started = list(COMPILING)
+if sys.argv[1] == "failing":
+    for process in COMPILING.values():
+        process.kill()
+history = fgrn.lvm({"a": 2, "b": 2}, hidden=2).learn({"a": [0, 1] * 9, "b": [0, 0, 1] * 6}, epochs=2, engine="cpu")
+stats = kernels.star.stats
+hits, misses = sum(stats.cache_hits.values()), sum(stats.cache_misses.values())
+print(json.dumps([started, list(COMPILING), hits, misses, history.log_likelihood.tolist()]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_a_kernel_compiled_by_another_process_is_loaded_and_one_that_failed_is_compiled_here(tmp_path: Path) -> None:
+    def learnt(how: str, folder: str) -> list[object]:
+        there = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / folder)}
+        done = subprocess.run([sys.executable, "-c", LEARN, how], capture_output=True, text=True, env=there)
+        found: list[object] = json.loads(done.stdout.splitlines()[-1])
+        return found
+
+    *first, likelihood = learnt("working", "one")
+    assert first == [["stars.star"], [], 1, 0]
+    assert learnt("working", "one") == [[], [], 1, 0, likelihood]  # it is on disk
+    assert learnt("failing", "two") == [["stars.star"], [], 0, 1, likelihood]
+
+
+def test_nothing_is_started_for_a_few_rows_or_a_kernel_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small, large = tmp_path / "small.csv", tmp_path / "large.csv"
+    small.write_text("a,b\n1,2\n")
+    large.write_text("a,b\n" + "1,2\n" * FEW_BYTES)
+    started: list[object] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda *words, **_: started.append(words))
+    monkeypatch.setattr(KernelCache, "is_kept", lambda self: False)
+    compile_aside(str(small))
+    assert not started
+    monkeypatch.setattr("fgrn.cli.compiling.thread_count", lambda: 1)
+    compile_aside(str(large))
+    assert not started
+    monkeypatch.setattr("fgrn.cli.compiling.thread_count", lambda: 2)
+    compile_aside(str(large))
+    assert len(started) == 1
+    COMPILING.pop(kernels.star._cache.kernel_name)
+    monkeypatch.setattr(KernelCache, "is_kept", lambda self: True)
+    compile_aside(str(large))
+    assert len(started) == 1
