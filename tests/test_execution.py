@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import pytest
 
 import fgrn
 from fgrn import engines
-from fgrn.engines import kernels, registry
+from fgrn.engines import kernels, registry, star_counts
 from fgrn.engines.reference import Reference
 from fgrn.flow import em
 from fgrn.flow.counts import CountingMethod
@@ -32,14 +32,20 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
     def watched(owner: Any, name: str, called: str) -> None:
         plain = getattr(owner, name)
 
-        def call(*given: Any, **options: Any) -> Any:
-            found.add(called)
-            return plain(*given, **options)
+        def telling(work: Callable[..., Any]) -> Any:
+            def call(*given: Any, **options: Any) -> Any:
+                found.add(called)
+                return work(*given, **options)
 
-        monkeypatch.setattr(owner, name, call)
+            return call
+
+        watching = telling(plain)
+        watching.compile = lambda types: telling(plain.compile(types))
+        monkeypatch.setattr(owner, name, watching)
 
     for name in KERNELS:
         watched(kernels, name, name)
+    monkeypatch.setattr(star_counts, "STAR_CODE", {})
     watched(Reference, "prepare", "reference")
     yield found
 

@@ -7,14 +7,15 @@ counts, to the last bit, whichever others it is counted with.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import isnan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import kernels
 from .kernels.arguments import StarRoom, StarWork
+from .kernels.basics import code_for
 from .packs import Joint, PackPlan, aligned_empty, aligned_zeros, padded
 from .protocol import RowCounts
 from .row_blocks import blocks_of_rows, in_order
@@ -57,20 +58,22 @@ def counts_of_each(mine: Prepared, values: Sequence[np.ndarray], expect: bool) -
 
     Threads share the vectors, if these are several and there is enough to do.
     """
-    rows, every = mine.blocks[0], np.array(values, dtype=np.float64)
+    every = np.array(values, dtype=np.float64)
     counts, likelihoods = np.zeros((len(every), mine.plan.layout.size)), np.empty(len(every))
-    known, weights = mine.star_rows(rows), mine.weights_of(rows)
+    known, weights = mine.star_rows(mine.blocks[0]), mine.weights_of(mine.blocks[0])
 
-    def work(some: slice) -> None:
+    def work(some: slice | None = None) -> None:
         room, work = mine.star_room()
-        kernels.star(
+        outcome = (every, counts, likelihoods) if some is None else (every[some], counts[some], likelihoods[some])
+        arguments = (
             len(weights), known, mine.packing.packing, mine.maps, mine.star_sizes, room, work, weights, expect, True,
-            every[some], counts[some], likelihoods[some],
+            *outcome,
         )  # fmt: skip
+        _star_code(arguments)(*arguments)
         mine.star_rooms.append((room, work))
 
     if len(every) == 1:
-        work(slice(0, 1))
+        work()
     else:
         threads = mine.threads if len(every) * len(known.entries) * mine.tape.regions[0].stride > SHARED_WORK else 1
         for _ in in_order(threads, work, blocks_of_rows(len(every), -(-len(every) // threads))):
@@ -79,6 +82,19 @@ def counts_of_each(mine: Prepared, values: Sequence[np.ndarray], expect: bool) -
         None if isnan(likelihood) else RowCounts(found, likelihood, NO_ROWS)
         for found, likelihood in zip(counts, likelihoods.tolist(), strict=True)
     ]
+
+
+STAR_CODE: dict[np.dtype, Callable[..., Any]] = {}
+"""The machine code of the kernel for each type of the entries of packs: all other arrays are always of one type."""
+
+
+def _star_code(arguments: tuple[Any, ...]) -> Callable[..., Any]:
+    """Return the machine code of the kernel for arguments as `counts_of_each` makes them."""
+    kind = arguments[1].entries.dtype
+    code = STAR_CODE.get(kind)
+    if code is None:
+        code = STAR_CODE[kind] = code_for(kernels.star, arguments)
+    return code
 
 
 def counts_of_block(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import numba
 import numpy as np
@@ -60,6 +61,15 @@ def short_kernel(function: Any) -> Any:
     Where several threads learn, who gives the lock away waits longer for it than such a kernel takes.
     """
     return kernel(function, nogil=False)
+
+
+def code_for(kernel: Any, arguments: Sequence[Any]) -> Callable[..., Any]:
+    """Return the machine code of a kernel for arguments of these types, to be called with such arguments only.
+
+    It takes them for what these are, and reads the wrong memory if they are not; a kernel looks at their types in every
+    call, which takes 5 microseconds where there are tuples of arrays. So it is for a caller who made them all.
+    """
+    return cast("Callable[..., Any]", kernel.compile(tuple(map(numba.typeof, arguments))))
 
 
 # Functions called from kernels only: compiled and cached as a part of these, see `linking`.
