@@ -27,7 +27,7 @@ def compile_aside(data: str) -> None:
     from ..engines.kernels.cache import COMPILING
 
     kept = kernels.star._cache
-    if thread_count() > 1 and not kept.is_kept():
+    if thread_count() > 1 and kept.kernel_name not in COMPILING and not kept.is_kept():
         command = [sys.executable, "-P", "-c", f"import {__name__} as here; here.compile_star()"]
         nowhere = subprocess.DEVNULL
         with suppress(OSError):
