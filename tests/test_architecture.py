@@ -95,6 +95,12 @@ SAME_FILE = {
 }
 """Files of one name in several folders: one subject at two levels."""
 
+ONLY_RAISES = {
+    ("bayes/markov.py", "MarkovNetwork.learn"): "people look for it, and are told what to learn instead",
+    ("tables/encoded.py", "EncodedTable.here"): "of rows on other machines; tables in memory or on disk have their own",
+}
+"""Methods that do nothing but raise an error, and why; what a class cannot do is not among its methods."""
+
 HEAVY = (
     "numba", "torch", "dask", "distributed", "sklearn", "pandas", "polars", "pyarrow", "matplotlib", "scipy",
     "narwhals", "lark",
@@ -377,6 +383,27 @@ def test_a_name_means_one_thing() -> None:
     twice = {name: files for name, files in found.items() if len(files) > 1}
     new = {name: files for name, files in twice.items() if name not in SAME_NAME}
     assert not new, "rename all but one of each, so that the name says what it does"
+
+
+def only_raises(node: ast.AST) -> bool:
+    """Whether a function does nothing but raise an error; a class that others are made of may leave methods to them."""
+    if not isinstance(node, ast.FunctionDef):
+        return False
+    documented = ast.get_docstring(node) is not None
+    *before, last = node.body[1 if documented else 0 :] or [node]
+    return not before and isinstance(last, ast.Raise) and "NotImplementedError" not in ast.unparse(last)
+
+
+def test_what_a_class_cannot_do_is_not_among_its_methods() -> None:
+    found = {
+        (file, f"{kind.name}.{node.name}")
+        for file in SOURCES
+        for kind in ast.walk(syntax(file))
+        if isinstance(kind, ast.ClassDef)
+        for node in kind.body
+        if isinstance(node, ast.FunctionDef) and only_raises(node)
+    }
+    assert found == set(ONLY_RAISES), "say it as data, and raise where it is decided how a thing is run"
 
 
 @cache

@@ -20,6 +20,7 @@ from fgrn.flow.counts import CountingMethod
 from fgrn.flow.rule import Rule
 from fgrn.learning import execution
 from fgrn.learning.execution import Execution
+from fgrn.learning.remote.remote_estep import RemoteEStep
 
 KERNELS = ("star", "star_messages", "tree", "cliques", "matrix_sweeps", "scan", "recount")
 
@@ -305,3 +306,14 @@ def test_parameters_are_laid_out_once_for_all_questions(monkeypatch: pytest.Monk
     assert made
     np.testing.assert_array_equal(net.posterior({"a": [1]}, "b"), first)
     assert len(laid_out) == made
+
+
+def test_a_setting_that_an_estep_cannot_do_is_named_before_anything_is_counted() -> None:
+    remote = RemoteEStep(Any, [], (), 10)  # type: ignore[arg-type]  # never asked
+    assert execution.esteps_of(remote, Rule(cycles=3), 10.0, None).cycles == remote.cycles
+    assert execution.esteps_of(remote, Rule(), 10.0, None).cycles is None
+    with pytest.raises(fgrn.LearningError) as caught:
+        execution.esteps_of(remote, Rule(batch_size=5), 10.0, None)
+    assert (caught.value.setting, caught.value.value) == ("batch_size", 5)
+    told = "The 'batch_size' must be left out: rows on the workers of a cluster are not cut into batches."
+    assert str(caught.value) == told

@@ -158,7 +158,7 @@ class LocalEStep:
         return lambda tables: self._checked(recount(tables))
 
     def batches(self, size: int, seed: int) -> Sequence[LocalEStep]:
-        """See `EStep`."""
+        """See `WholeEStep`."""
         rows = self._rows
         if rows.rows <= size:
             return [self]

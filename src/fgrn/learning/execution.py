@@ -6,16 +6,18 @@ same call gives the same bits. What was decided in learning is kept with its his
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .. import engines
 from ..core.exceptions import FgrnError, LearningError, Remedy, counted
+from ..flow.esteps import Cannot, EStep, ESteps, WholeEStep
 
 if TYPE_CHECKING:
     from ..flow.counts import CountingMethod
-    from ..flow.em import ESteps, Rule
+    from ..flow.rule import Rule
     from ..plan.plan import Plan
     from ..tables.encoded import EncodedTable
 
@@ -143,6 +145,28 @@ def engine_for(
             remedies=Remedy("use that engine", engine="torch"),
         )
     return engines.get(name, **given)
+
+
+WITHOUT = {"cycles": "must be 1", "batch_size": "must be left out"}
+"""By a setting that some E-steps cannot do: what it has to be then."""
+
+Offer = TypeVar("Offer")
+
+
+def offered(what: Offer | Cannot, setting: str, value: object = None) -> Offer:
+    """Return what an E-step offers for a setting; an error that names the setting if it cannot do this."""
+    if isinstance(what, Cannot):
+        raise LearningError(f"{WITHOUT[setting]}: {what.since}.", setting=setting, value=value)
+    return what
+
+
+def esteps_of(estep: WholeEStep, rule: Rule, weight: float, held_out: EStep | None) -> ESteps:
+    """Return the E-steps that learning by this rule takes, of those that the one over all rows offers."""
+    batches: Sequence[EStep] = ()
+    if rule.batch_size is not None:
+        batches = offered(estep.batches, "batch_size", rule.batch_size)(rule.batch_size, rule.seed)
+    cycles = offered(estep.cycles, "cycles", rule.cycles) if rule.cycles > 1 else None
+    return ESteps(estep, weight, batches, held_out, cycles)
 
 
 def starts_at_once(method: CountingMethod, rule: Rule, watch: object) -> int:

@@ -14,19 +14,20 @@ import numpy as np
 from ...core.digests import digest
 from ...core.exceptions import FgrnError
 from ...flow.counts import Counts
-from ...flow.esteps import EStep
+from ...flow.esteps import WholeEStep
 from ...tables.disk import Disk
 from ...tables.distinct_values import Distinct
 from ...tables.encoded import Evidence, Variables
 from ...tables.stream import Stream, StreamPart
 from ..encoding import BySchema, Coding, distinct_values, encode_stream
+from ..execution import offered
 
 CLAIMED = 2**22
 """Bytes that a piece, and what is held of it, claim to take: enough that they are seldom moved, and little beside the
 memory of a worker, since codes are on disk."""
 
 
-EStepOver = Callable[[Evidence, str], EStep]
+EStepOver = Callable[[Evidence, str], WholeEStep]
 """What makes the E-step over rows in one place."""
 
 
@@ -146,7 +147,7 @@ def count_piece(mine: PieceEStep, values: np.ndarray) -> Counts:
 
 def recount_piece(mine: PieceEStep, began_with: np.ndarray, tables: np.ndarray) -> Counts:
     """Return the expected counts of a piece with new tables and the messages that an epoch began with."""
-    return mine.estep.cycles(began_with)(tables)
+    return offered(mine.estep.cycles, "cycles")(began_with)(tables)
 
 
 def add_counts(first: Counts, *others: Counts) -> Counts:
