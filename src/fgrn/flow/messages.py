@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -62,7 +62,7 @@ class Messages:
     rounds: int | None = None
     converged: np.ndarray = field(default_factory=lambda: np.ones(0, dtype=bool))
     _shown: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))  # edges, in the order of the columns
-    _arrays: dict[str, np.ndarray] = field(default_factory=dict)  # by way: the messages of those edges side by side
+    _arrays: Mapping[str, np.ndarray] = field(default_factory=dict)  # by way: the messages of those edges side by side
     _parts: tuple[str, ...] = SHOWN_PARTS
 
     @property

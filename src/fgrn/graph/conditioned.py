@@ -144,16 +144,16 @@ class _Table(NamedTuple):
 
     at: int
     scope: tuple[int, ...]
-    steps: dict[int, int]
+    steps: Mapping[int, int]
 
 
 class _Tables(NamedTuple):
     """The variables of a junction tree by number: the states and the edge of each, and all tables over them."""
 
     layout_size: int
-    sizes: list[int]
-    edges: list[int]
-    tables: list[_Table]
+    sizes: tuple[int, ...]
+    edges: tuple[int, ...]
+    tables: tuple[_Table, ...]
 
 
 def _tables_of(plan: Plan, evidence: Evidence) -> _Tables | None:
@@ -180,7 +180,8 @@ def _tables_of(plan: Plan, evidence: Evidence) -> _Tables | None:
         elif len(legs) == len(scope) == 1:
             edges[scope[0]] = edge
     known = evidence.edges()
-    return _Tables(plan.layout.size, sizes, edges, tables) if known <= set(edges) else None
+    found = _Tables(plan.layout.size, tuple(sizes), tuple(edges), tuple(tables))
+    return found if known <= set(edges) else None
 
 
 def _variables_of_axes(axes: Iterable[_Axis], ends: Iterable[list[list[_Axis]]]) -> dict[_Axis, int]:

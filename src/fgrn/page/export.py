@@ -45,7 +45,7 @@ class Shown:
     model: FactoredModel | Network
     network: Network
     cards: tuple[Variable, ...]
-    columns: dict[str, Any]  # of an estimator: its class and its columns
+    columns: Mapping[str, Any]  # of an estimator: its class and its columns
 
 
 MOST_SENT = 5_000_000

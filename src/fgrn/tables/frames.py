@@ -58,7 +58,7 @@ class DictionaryColumn:
     """
 
     codes: np.ndarray
-    values: list[Any]
+    values: Sequence[Any]
     categorical: bool = False
     ordered: bool = False
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
@@ -37,9 +36,9 @@ class Facts(NamedTuple):
     rows: int
     weight: float
     complete: bool
-    left_out: Counter[str]
-    strange: dict[str, Counter[Any]]
-    told: list[str]
+    left_out: Mapping[str, int]
+    strange: Mapping[str, Mapping[Any, int]]
+    told: tuple[str, ...]
 
 
 class Piece:
@@ -123,7 +122,7 @@ def piece(part: StreamPart, stream: Stream, weights: str | None, coding: Coding,
     with _naming(part):
         table = encode_stream(rows, weights, lambda _: coding, without_zero)
     strange = coding.code.strange if isinstance(coding.code, BySchema) else {}
-    return Piece(table, Facts(table.rows, table.weight, table.complete, rows.left_out, strange, part.notes))
+    return Piece(table, Facts(table.rows, table.weight, table.complete, rows.left_out, strange, tuple(part.notes)))
 
 
 def facts(piece: Piece) -> Facts:

@@ -21,7 +21,7 @@ class RemoteEStep:
     """The E-step over rows on the workers of a cluster: see `em.WholeEStep`."""
 
     cluster: Cluster
-    esteps: list[Any]
+    esteps: tuple[Any, ...]
     called: tuple[str, ...]
     rows: int
 
