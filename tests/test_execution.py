@@ -13,7 +13,7 @@ import pytest
 
 import fgrn
 from fgrn import engines
-from fgrn.engines import kernels, registry
+from fgrn.engines import kernels, registry, star_counts
 from fgrn.engines.reference import Reference
 from fgrn.flow import em
 from fgrn.flow.counts import CountingMethod
@@ -156,8 +156,9 @@ def test_starts_run_at_once_give_the_same_bits(
     cycles: int, together: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(execution, "SHORT_EPOCH", 10**6)
-    if not together:
-        monkeypatch.setattr(execution, "CELLS_TOGETHER", 0)
+    monkeypatch.setattr(
+        execution if not together else star_counts, "CELLS_TOGETHER" if not together else "SHARED_WORK", 0
+    )
     how = "6 starts together, 3 threads" if together else "3 starts at once, 1 thread each"
     data, nets = rows(400), [fgrn.lvm(STATES, hidden=4) for _ in range(3)]
     options: dict[str, Any] = {"epochs": 15, "starts": 6, "cycles": cycles, "engine": "cpu", "seed": 3}
@@ -190,7 +191,7 @@ def test_starts_that_learn_together_have_the_bits_of_each_alone(
     data = {name: [None if code < 0 else int(code) for code in codes] for name, codes in data.items()}
     nets = [fgrn.lvm(dict.fromkeys(data, width), hidden=3) for _ in range(3)]
     told = {"epochs": 40, "starts": 5, "engine": "cpu", "seed": 2, **options}
-    monkeypatch.setattr("fgrn.engines.star_counts.SHARED_WORK", 0)
+    monkeypatch.setattr(star_counts, "SHARED_WORK", 0)
     histories = [net.learn(data, threads=threads, **told) for net, threads in zip(nets[:2], (1, 3), strict=True)]
     assert [history.execution.rpartition("rows, ")[2] for history in histories] == [
         "5 starts together, 1 thread",
@@ -202,6 +203,27 @@ def test_starts_that_learn_together_have_the_bits_of_each_alone(
     assert nets[0] == nets[1] == nets[2]
     for name in ("starts", "log_likelihood", "objective", "row_counts"):
         assert all(np.array_equal(getattr(histories[2], name), getattr(one, name)) for one in histories)
+
+
+@pytest.mark.parametrize("work", [0, 2**40])
+def test_the_record_tells_on_how_many_threads_starts_learnt_together(
+    work: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, int]] = []
+    plain = star_counts.in_order
+
+    def watched(threads: int, count: Any, blocks: Any) -> Iterator[Any]:
+        asked.append((threads, len(blocks)))
+        return plain(threads, count, blocks)
+
+    monkeypatch.setattr(star_counts, "in_order", watched)
+    monkeypatch.setattr(star_counts, "SHARED_WORK", work)
+    for starts, threads in ((2, 8), (5, 2), (6, 4)):
+        asked.clear()
+        history = fgrn.lvm(STATES, hidden=4).learn(rows(), epochs=2, starts=starts, threads=threads, engine="cpu")
+        most = max(min(one) for one in asked)
+        assert history.execution.endswith(f"{starts} starts together, {most} thread{'s' if most > 1 else ''}")
+        assert (most > 1) == (work == 0)
 
 
 def test_a_start_that_finds_an_impossible_row_is_explained_as_alone() -> None:

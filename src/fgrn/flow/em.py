@@ -240,7 +240,7 @@ def _counted(
     if together is None or len(asked) == 1:
         alone = [(values, esteps.whole.count(values)) for values in asked]
         return [_Counted(counts, smoothing.log_prior(spec, values, counts.values)) for values, counts in alone]
-    every = [one or esteps.whole.count(values) for one, values in zip(together(asked), asked, strict=True)]
+    every = [one or esteps.whole.count(values) for one, values in zip(together.count(asked), asked, strict=True)]
     priors = smoothing.log_priors(spec, np.array(asked))
     updates = updated_each(spec, np.array([counts.values for counts in every]), smoothing)
     return [_Counted(*one) for one in zip(every, priors, updates, strict=True)]

@@ -66,7 +66,8 @@ class Execution:
     rows_at_once   how many rows made a block
     threads        how many threads shared the blocks, at most
     starts_at_once how many random starts were run at the same time, each on threads of its own
-    together       how many random starts were counted for in one call, whose work the threads shared
+    together       how many random starts were counted for in one call, whose work the threads shared: one thread, if
+                   that was little
     batches        in how many batches the rows came, in mini-batch EM
     """
 
@@ -89,10 +90,14 @@ class Execution:
         starts_at_once: int = 1,
         batches: int = 1,
         together: int = 1,
+        shared_by: int = 1,
     ) -> Execution:
-        """Make the record from the method of an E-step and the number of rows, or of each batch of them."""
+        """Make the record from the method of an E-step and the number of rows, or of each batch of them.
+
+        `shared_by` is how many threads share a call that counts for starts which learn together.
+        """
         blocks = -(-method.rows // max(method.rows_at_once, 1))
-        threads = max(1, min(method.threads, max(blocks, together)))
+        threads = shared_by if together > 1 else max(1, min(method.threads, blocks))
         return cls(
             engine, method.kernel, rows, rows if batches > 1 else method.rows, min(method.rows_at_once, method.rows),
             threads, starts_at_once, max(batches, 1), together,
