@@ -27,8 +27,9 @@ import numpy as np
 from ..core import settings
 from ..graph.network import Network
 from ..graph.structures import lvm
+from ..tables.column_inference import MOST_NUMBERS
 from ..tables.frames import Coded, states
-from ..tables.schema import MOST_NUMBERS, Schema
+from ..tables.schema import Schema
 from . import datasets
 from .paper_results import (
     CHOICES,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..tables.schema import MOST_NUMBERS
+from ..tables.column_inference import MOST_NUMBERS
 
 HIDDEN, PAPER_EPOCHS, CYCLES, MOST_CYCLES, CONVERGED = 20, 20, 5, 10, 1e-3
 SMOOTHING, PAPER_BINS, CHOICES, FOLDS = 1.0, 6, (2, 4, 8, 12, 20), 3
