@@ -95,6 +95,20 @@ SAME_FILE = {
 }
 """Files of one name in several folders: one subject at two levels."""
 
+ONLY_RAISES = {
+    ("bayes/markov.py", "MarkovNetwork.learn"): "people look for it, and are told what to learn instead",
+    ("tables/encoded.py", "EncodedTable.here"): "of rows on other machines; tables in memory or on disk have their own",
+}
+"""Methods that do nothing but raise an error, and why; what a class cannot do is not among its methods."""
+
+MUTABLE = {"Counter", "bytearray", "defaultdict", "deque", "dict", "list", "set"}
+MUTABLE_FIELDS = {
+    "bayes/elimination.py PrunedModel._layouts",  # kept for the next question, not a part of its value
+    "showcase/datasets.py Dataset.columns",  # a table as people have it: columns are lists
+    "tables/stream.py StreamPart.notes",  # where whoever reads the part leaves its warnings
+}
+"""Fields of frozen classes that may change; all others are tuples, or `Mapping` and `Sequence`, which mypy guards."""
+
 HEAVY = (
     "numba", "torch", "dask", "distributed", "sklearn", "pandas", "polars", "pyarrow", "matplotlib", "scipy",
     "narwhals", "lark",
@@ -377,6 +391,64 @@ def test_a_name_means_one_thing() -> None:
     twice = {name: files for name, files in found.items() if len(files) > 1}
     new = {name: files for name, files in twice.items() if name not in SAME_NAME}
     assert not new, "rename all but one of each, so that the name says what it does"
+
+
+def only_raises(node: ast.AST) -> bool:
+    """Whether a function does nothing but raise an error; a class that others are made of may leave methods to them."""
+    if not isinstance(node, ast.FunctionDef):
+        return False
+    documented = ast.get_docstring(node) is not None
+    *before, last = node.body[1 if documented else 0 :] or [node]
+    return not before and isinstance(last, ast.Raise) and "NotImplementedError" not in ast.unparse(last)
+
+
+def test_what_a_class_cannot_do_is_not_among_its_methods() -> None:
+    found = {
+        (file, f"{kind.name}.{node.name}")
+        for file in SOURCES
+        for kind in ast.walk(syntax(file))
+        if isinstance(kind, ast.ClassDef)
+        for node in kind.body
+        if isinstance(node, ast.FunctionDef) and only_raises(node)
+    }
+    assert found == set(ONLY_RAISES), "say it as data, and raise where it is decided how a thing is run"
+
+
+def is_frozen(kind: ast.ClassDef) -> bool:
+    """Whether a class is a frozen dataclass or a NamedTuple."""
+    frozen = [word for one in kind.decorator_list if isinstance(one, ast.Call) for word in one.keywords]
+    is_dataclass = any(word.arg == "frozen" and ast.unparse(word.value) == "True" for word in frozen)
+    return is_dataclass or any(ast.unparse(base) == "NamedTuple" for base in kind.bases)
+
+
+def names_in_type(annotation: ast.AST) -> Iterator[str]:
+    """The names in a type, but for those of the arguments and results of functions."""
+    if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) in ("Callable", "ClassVar"):
+        return
+    if isinstance(annotation, ast.Name):
+        yield annotation.id
+    for part in ast.iter_child_nodes(annotation):
+        yield from names_in_type(part)
+
+
+def test_what_is_frozen_has_no_lists_and_dicts() -> None:
+    aliases = {
+        target.id
+        for file in SOURCES
+        for node in syntax(file).body
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Subscript)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name) and not MUTABLE.isdisjoint(names_in_type(node.value))
+    }
+    found = {
+        f"{file} {kind.name}.{ast.unparse(node.target)}"
+        for file in SOURCES
+        for kind in ast.walk(syntax(file))
+        if isinstance(kind, ast.ClassDef) and is_frozen(kind)
+        for node in kind.body
+        if isinstance(node, ast.AnnAssign) and not (MUTABLE | aliases).isdisjoint(names_in_type(node.annotation))
+    }
+    assert found == MUTABLE_FIELDS, "make it a tuple or a Mapping, built once"
 
 
 @cache

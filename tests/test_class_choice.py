@@ -903,7 +903,7 @@ def test_the_mean_of_two_networks_is_no_worse_than_one_on_rows_kept_back() -> No
     model = LatentClassifier(2, structure="per_class", random_state=0, engine="cpu")
     searches: list[ClassSearch] = []
     made = model._search
-    model._search = lambda table: searches.append(made(table)) or searches[-1]  # type: ignore[method-assign,func-returns-value]
+    model._search = lambda *given: searches.append(made(*given)) or searches[-1]  # type: ignore[method-assign,func-returns-value]
     model.fit(X, y)
     (search,) = searches
     weights = search.rows.weights_of_parts

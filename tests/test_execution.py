@@ -20,6 +20,7 @@ from fgrn.flow.counts import CountingMethod
 from fgrn.flow.rule import Rule
 from fgrn.learning import execution
 from fgrn.learning.execution import Execution
+from fgrn.learning.remote.remote_estep import RemoteEStep
 
 KERNELS = ("star", "star_messages", "tree", "cliques", "matrix_sweeps", "scan", "recount")
 
@@ -161,8 +162,9 @@ def test_starts_run_at_once_give_the_same_bits(
     cycles: int, together: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(execution, "SHORT_EPOCH", 10**6)
-    if not together:
-        monkeypatch.setattr(execution, "CELLS_TOGETHER", 0)
+    monkeypatch.setattr(
+        execution if not together else star_counts, "CELLS_TOGETHER" if not together else "SHARED_WORK", 0
+    )
     how = "6 starts together, 3 threads" if together else "3 starts at once, 1 thread each"
     data, nets = rows(400), [fgrn.lvm(STATES, hidden=4) for _ in range(3)]
     options: dict[str, Any] = {"epochs": 15, "starts": 6, "cycles": cycles, "engine": "cpu", "seed": 3}
@@ -195,7 +197,7 @@ def test_starts_that_learn_together_have_the_bits_of_each_alone(
     data = {name: [None if code < 0 else int(code) for code in codes] for name, codes in data.items()}
     nets = [fgrn.lvm(dict.fromkeys(data, width), hidden=3) for _ in range(3)]
     told = {"epochs": 40, "starts": 5, "engine": "cpu", "seed": 2, **options}
-    monkeypatch.setattr("fgrn.engines.star_counts.SHARED_WORK", 0)
+    monkeypatch.setattr(star_counts, "SHARED_WORK", 0)
     histories = [net.learn(data, threads=threads, **told) for net, threads in zip(nets[:2], (1, 3), strict=True)]
     assert [history.execution.rpartition("rows, ")[2] for history in histories] == [
         "5 starts together, 1 thread",
@@ -207,6 +209,27 @@ def test_starts_that_learn_together_have_the_bits_of_each_alone(
     assert nets[0] == nets[1] == nets[2]
     for name in ("starts", "log_likelihood", "objective", "row_counts"):
         assert all(np.array_equal(getattr(histories[2], name), getattr(one, name)) for one in histories)
+
+
+@pytest.mark.parametrize("work", [0, 2**40])
+def test_the_record_tells_on_how_many_threads_starts_learnt_together(
+    work: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, int]] = []
+    plain = star_counts.in_order
+
+    def watched(threads: int, count: Any, blocks: Any) -> Iterator[Any]:
+        asked.append((threads, len(blocks)))
+        return plain(threads, count, blocks)
+
+    monkeypatch.setattr(star_counts, "in_order", watched)
+    monkeypatch.setattr(star_counts, "SHARED_WORK", work)
+    for starts, threads in ((2, 8), (5, 2), (6, 4)):
+        asked.clear()
+        history = fgrn.lvm(STATES, hidden=4).learn(rows(), epochs=2, starts=starts, threads=threads, engine="cpu")
+        most = max(min(one) for one in asked)
+        assert history.execution.endswith(f"{starts} starts together, {most} thread{'s' if most > 1 else ''}")
+        assert (most > 1) == (work == 0)
 
 
 def test_a_start_that_finds_an_impossible_row_is_explained_as_alone() -> None:
@@ -311,3 +334,14 @@ def test_parameters_are_laid_out_once_for_all_questions(monkeypatch: pytest.Monk
     assert made
     np.testing.assert_array_equal(net.posterior({"a": [1]}, "b"), first)
     assert len(laid_out) == made
+
+
+def test_a_setting_that_an_estep_cannot_do_is_named_before_anything_is_counted() -> None:
+    remote = RemoteEStep(Any, [], (), 10)  # type: ignore[arg-type]  # never asked
+    assert execution.esteps_of(remote, Rule(cycles=3), 10.0, None).cycles == remote.cycles
+    assert execution.esteps_of(remote, Rule(), 10.0, None).cycles is None
+    with pytest.raises(fgrn.LearningError) as caught:
+        execution.esteps_of(remote, Rule(batch_size=5), 10.0, None)
+    assert (caught.value.setting, caught.value.value) == ("batch_size", 5)
+    told = "The 'batch_size' must be left out: rows on the workers of a cluster are not cut into batches."
+    assert str(caught.value) == told

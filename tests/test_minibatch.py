@@ -16,6 +16,7 @@ from strategies import SmallNetwork, networks_with_evidence, weights
 
 import fgrn
 from fgrn import LearningError
+from fgrn.flow.gaussian_leaves import GaussianLeaves
 from fgrn.flow.rule import Rule
 from fgrn.tables.encoded import Evidence
 
@@ -294,3 +295,11 @@ def test_batches_seen_once_and_chains_have_no_batches_within() -> None:
     with pytest.raises(LearningError, match="follow each other"):
         chain.learn({"a": [0, 1, 0, 1]}, validation=0.5)
     assert len(chain.learn({"a": [0, 1, 0, 1]}, epochs=2, validation={"a": [0, 1]}).validation) == 2
+
+
+def test_a_chain_with_numbers_has_no_batches_of_rows() -> None:
+    leaves = GaussianLeaves("S", 2, ("y",), "diagonal", (0.0,), (1.0,))
+    chain = fgrn.hmm({"a": 2}, hidden=2, leaves=leaves)
+    with pytest.raises(LearningError, match="follow each other") as caught:
+        chain.learn({"a": [0, 1, 0, 1], "y": [0.1, 0.9, 0.2, 1.3]}, batch_size=2)
+    assert (caught.value.setting, caught.value.value) == ("batch_size", 2)

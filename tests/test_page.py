@@ -24,6 +24,8 @@ from models import chest, circle
 
 import fgrn
 from fgrn.cli import main
+from fgrn.cli.explore import explore as explore_command
+from fgrn.cli.wording import spoken
 from fgrn.page import export, notebook, page
 from fgrn.page.disk_rows import RowsOnDisk
 from fgrn.page.server import Answers, server_of
@@ -166,9 +168,12 @@ def test_the_page_of_alarm_is_small(shared_data: Path) -> None:
 
 def test_a_page_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(page, "MOST_BYTES", 10_000)
-    with pytest.raises(fgrn.FgrnError, match=r"The page would have 0 MB, and browsers open up to"):
+    with pytest.raises(fgrn.FgrnError, match=r"The page would have 0 MB, and browsers open up to") as caught:
         fgrn.explore(chest(), tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()
+    told = "Use {} to see the same page, while Python infers."
+    assert str(caught.value).endswith(told.format("the server of the command `fgrn explore`"))
+    assert spoken(caught.value, explore_command).endswith(told.format("--serve"))
 
 
 def test_what_a_browser_cannot_visit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -209,11 +209,11 @@ def test_batch_learning_holds_messages_of_every_row(survey: paper._CodedTable) -
 
 
 def test_mean_and_spread() -> None:
-    score = Score("t", "m", "file", [PaperRun(50.0, 40.0), PaperRun(60.0, 44.0)])
+    score = Score("t", "m", "file", (PaperRun(50.0, 40.0), PaperRun(60.0, 44.0)))
     assert (score.mean("train"), score.mean()) == (55.0, 42.0)
     assert score.spread() == pytest.approx(np.sqrt(8))
     assert score.shown() == "42.0 ± 2.8"
-    single = Score("t", "m", "file", [PaperRun(50.0, 40.0)])
+    single = Score("t", "m", "file", (PaperRun(50.0, 40.0),))
     assert (single.spread(), single.shown()) == (0.0, "40.0")
 
 
@@ -222,7 +222,7 @@ def test_mean_and_spread() -> None:
     [(41.9, "beaten"), (42.0, "within two spreads"), (47.6, "within two spreads"), (47.7, "not reached")],
 )
 def test_verdicts(figure: float, verdict: str) -> None:
-    score = Score("t", "m", "file", [PaperRun(0.0, 40.0), PaperRun(0.0, 44.0)])
+    score = Score("t", "m", "file", (PaperRun(0.0, 40.0), PaperRun(0.0, 44.0)))
     assert score.verdict(figure) == verdict
 
 
@@ -326,12 +326,14 @@ def measured(
     ways = (CHOSEN, BINNED) if method == RECOMMENDED else (method,)
     monkeypatch.setattr(paper, "WAYS_OF_LEARNING", {way: WAYS_OF_LEARNING[way] for way in ways})
     monkeypatch.setattr(paper, "_other_methods", lambda *_: ())
-    scores = [Score(name, method, order) for order in counts]
-    for score in scores:
-        for number in range(counts[score.order]):
-            found = dict(paper._outcomes(tables[name], FIGURES[name].learnt, score.order, number, quick=False))
-            score.runs.append(found[method])
-    return scores
+
+    def run(order: str, number: int) -> PaperRun:
+        return dict(paper._outcomes(tables[name], FIGURES[name].learnt, order, number, quick=False))[method]
+
+    return [
+        Score(name, method, order, tuple(run(order, number) for number in range(count)))
+        for order, count in counts.items()
+    ]
 
 
 @pytest.mark.parametrize("name", FIGURES)

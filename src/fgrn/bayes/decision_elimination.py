@@ -79,7 +79,7 @@ class Eliminated(NamedTuple):
     """
 
     utility: float
-    decisions: dict[str, DecisionTable]
+    decisions: Mapping[str, DecisionTable]
 
 
 def eliminate(

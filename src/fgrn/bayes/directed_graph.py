@@ -92,7 +92,7 @@ def equivalence_class(parents: ParentsOf) -> EquivalenceClass:
     return graph.equivalence_class()
 
 
-@dataclass(frozen=True)
+@dataclass
 class PartlyDirected:
     """A graph in which some pairs of neighbours have a direction, and others have none yet.
 

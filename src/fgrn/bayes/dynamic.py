@@ -425,7 +425,7 @@ class DynamicBayesianNetwork:
         model = self._step.copy()
         plan = model._tree_network()._plan()
 
-        def along(evidence: Evidence) -> em.EStep:
+        def along(evidence: Evidence) -> em.WholeEStep:
             return SliceEStep(SliceRows(self._structure, model, evidence), runner, threads)
 
         structure = (self.names, sorted(self._structure.links.items()))

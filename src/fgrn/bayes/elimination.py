@@ -71,8 +71,8 @@ class SweepLayout(NamedTuple):
     """The arrays of a sweep to one root that are the same for all rows."""
 
     order: CliqueOrder
-    places: list[TablePlace]
-    weights: list[tuple[str, int, tuple[int, ...]]]  # of each variable with weights: its clique and shape there
+    places: Sequence[TablePlace]
+    weights: Sequence[tuple[str, int, tuple[int, ...]]]  # of each variable with weights: its clique and shape there
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,7 +61,7 @@ class _Skeleton(NamedTuple):
     """Which columns are neighbours, what separates the others, and how strong the dependence of neighbours is."""
 
     beside: np.ndarray  # (columns, columns) whether two are neighbours
-    separations: dict[tuple[int, int], tuple[tuple[int, ...], float]]
+    separations: Mapping[tuple[int, int], tuple[tuple[int, ...], float]]
     strength: np.ndarray  # (columns, columns) the smallest G2 per degree of freedom of all tests
     tests: int
 

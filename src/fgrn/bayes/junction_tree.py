@@ -130,8 +130,8 @@ class _Graph:
     """Which variables are in one table: for each, the others as bits of a number."""
 
     counts: Sequence[int]  # of states
-    neighbours: list[int]
-    alike: list[tuple[int, int]]  # a number of states, and the variables that have it, as bits
+    neighbours: Sequence[int]
+    alike: Sequence[tuple[int, int]]  # a number of states, and the variables that have it, as bits
 
     @classmethod
     def of(cls, counts: Sequence[int], names: Sequence[str], scopes: Iterable[Sequence[str]]) -> _Graph:

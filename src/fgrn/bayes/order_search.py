@@ -27,7 +27,7 @@ Family = tuple[int, frozenset[int]]
 class _Remembered(NamedTuple):
     """Parents of a column that were found for some order; those of the highest score are the least."""
 
-    rank: tuple[float, int, list[int]]
+    rank: tuple[float, int, tuple[int, ...]]
     score: float
     parents: frozenset[int]
     bits: int  # the parents, as a number with a bit for each
@@ -110,7 +110,7 @@ class OrderSearch:
         if (child, parents) not in self._kept:
             self._kept.add((child, parents))
             score = self.scores.score(child, parents)
-            rank = -round(score, GAIN_DIGITS), len(parents), sorted(parents)
+            rank = -round(score, GAIN_DIGITS), len(parents), tuple(sorted(parents))
             one = _Remembered(rank, score, parents, sum(1 << one for one in parents))
             insort(self._known.setdefault(child, []), one)
 

@@ -100,7 +100,7 @@ class NumberSensitivity(NamedTuple):
 
     variable: str
     state: Label
-    parents: dict[str, Label]
+    parents: Mapping[str, Label]
     function: Sensitivity
     low: float
     high: float

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from ..core.exceptions import ImpossibleEvidence, LearningError, WiringError
+from ..core.exceptions import ImpossibleEvidence, WiringError
 from ..engines import Engine
 from ..flow.counts import CountingMethod, Counts, LocalEStep
+from ..flow.esteps import IN_ORDER, Cannot
 from ..flow.marginals import REMEDIES, refuse_impossible
 from ..flow.messages import Messages
 from ..graph.blocks import Factor
@@ -157,6 +158,9 @@ class SliceEStep:
     engine: Engine
     threads: int | None = None
 
+    cycles = Cannot("a dynamic network is swept once an epoch")
+    batches = IN_ORDER
+
     @cached_property
     def _inner(self) -> tuple[LocalEStep, np.ndarray, np.ndarray]:
         evidence, *views = self.rows.with_messages()
@@ -188,11 +192,3 @@ class SliceEStep:
         counts = estep.count(np.asarray(values))
         weights = self.rows.evidence.row_weights
         return Counts(counts.values, float((weights * likelihood).sum()), counts.weight)
-
-    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
-        """See `EStep`."""
-        raise LearningError("A dynamic network is learnt with cycles=1.")
-
-    def batches(self, size: int, seed: int) -> Sequence[SliceEStep]:
-        """See `EStep`."""
-        raise LearningError("The slices of a sequence follow each other, and have no batches.")

@@ -22,9 +22,10 @@ from ..core.variable import Variable
 from ..flow import em
 from ..flow.evidence import encode
 from ..tables import frames
+from ..tables.column_inference import MOST_NUMBERS
 from ..tables.columns import REPLACE, plain_value
 from ..tables.encoded import Evidence
-from ..tables.schema import MOST_LEVELS, MOST_NUMBERS
+from ..tables.schema import MOST_LEVELS
 from .bayesian import BayesianNetwork
 
 PENALTIES = ("bic", "aic")

@@ -53,6 +53,7 @@ OPTIONS = {
     "sample_weight": "--weights COLUMN",
     "samples": "--samples N",
     "score": "--score NAME",
+    "serve": "--serve",
     "smoothing": "--smoothing COUNT",
     "start": "--start NETWORK",
     "starts": "--starts NUMBER",

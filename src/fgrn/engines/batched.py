@@ -63,7 +63,7 @@ class Factors(NamedTuple):
     has_no_underflow   whether every product of parameters is zero or large enough
     """
 
-    of_sums: list[np.ndarray]
+    of_sums: tuple[np.ndarray, ...]
     least: float
     has_no_underflow: bool
 
@@ -105,7 +105,7 @@ class Batched:
         smallest = sum(log(table[table > 0].min(initial=1.0)) for table in tables)
         growth = self.growth + len(tables) * log(ended.max())
         found = Factors(
-            [sums.factors_of(ended) for sums in self.depths],
+            tuple(sums.factors_of(ended) for sums in self.depths),
             LEAST_SAFE * exp(growth) if growth < MOST_GROWTH else np.inf,
             smallest > log(LEAST_SAFE),
         )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from . import kernels, wide
+from . import kernels, star_counts, wide
 from .cycles import TableMessages
 from .kernels.arguments import ChainRows, ChainTables, KnownRows, PathRows, StarRoom, StarRows, StarWork, Tapes
 from .linear import Loaded
@@ -26,7 +26,7 @@ from .registry import get
 from .row_blocks import blocks_of_rows, thread_count
 from .scanners import BlockScanner
 from .scans import Scan
-from .star_counts import counts_of_each, star_room, star_work
+from .star_counts import star_room, star_work
 from .stars import ray_of
 from .tape import Tape, tape_for
 
@@ -284,7 +284,13 @@ class Prepared:
 
     def counts_of_each(self, values: Sequence[np.ndarray], expect: bool) -> Sequence[RowCounts | None]:
         """See `fgrn.engines.CountsTogether`."""
-        return counts_of_each(self, values, expect)
+        return star_counts.counts_of_each(self, values, expect)
+
+    def threads_of_each(self, vectors: int) -> int:
+        """See `fgrn.engines.CountsTogether`: as `star_counts.counts_of_each` shares its vectors."""
+        visited = vectors * len(self.star_rows(self.blocks[0]).entries) * self.tape.regions[0].stride
+        threads = self.threads if visited > star_counts.SHARED_WORK else 1
+        return min(threads, len(blocks_of_rows(vectors, -(-vectors // threads))))
 
     def star_rows(self, rows: slice) -> StarRows:
         """Return the evidence in a block of rows of a star.

@@ -18,9 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .bit_columns import BLOCK_WORDS, BitColumns
+from .bit_columns import BLOCK_WORDS, columns_as_bits
 from .kernels import families as kernels
 from .kernels import family_bits
+from .kernels.arguments import BitRoom, CellRoom, ScoredBits, ScoredRows, SubsetRoom
 from .row_blocks import in_order, thread_count
 
 TERMS = {
@@ -75,6 +76,11 @@ class FamilyTable:
         return int(self.codes.shape[1])
 
     @cached_property
+    def _scored(self) -> ScoredRows:
+        """The rows as kernels take them."""
+        return ScoredRows(self.codes, self.sizes, self.weights, self.train)
+
+    @cached_property
     def everything(self) -> JointStates:
         """All rows in one group: no parents."""
         return JointStates(np.zeros(self.rows, dtype=np.int32), 1)
@@ -87,9 +93,9 @@ class FamilyTable:
         return JointStates(out, kernels.refine(groups.number, self.codes[column], size, places, out))
 
     @cached_property
-    def bits(self) -> BitColumns | None:
+    def bits(self) -> ScoredBits | None:
         """The columns as bits, in which families of a few cells are counted; None where the weights do not allow it."""
-        return BitColumns.of(self.codes, self.sizes, self.weights, self.train)
+        return columns_as_bits(self.codes, self.sizes, self.weights, self.train)
 
     @cached_property
     def _compared(self) -> np.ndarray:
@@ -136,7 +142,7 @@ class FamilyTable:
 
     def _by_bits(
         self,
-        bits: BitColumns,
+        bits: ScoredBits,
         child: int,
         parents: np.ndarray,
         cells: int,
@@ -146,14 +152,9 @@ class FamilyTable:
     ) -> np.ndarray:
         """Scores with some of the columns, whose states are bits."""
         mine = columns[part]
-        amount = cells * int(self.sizes[mine].sum())  # for no column that of the last is room enough
-        counts, back = self._cells(amount)
+        room = self._cells(cells * int(self.sizes[mine].sum()))  # for no column that of the last is room enough
         out = np.empty(len(mine))
-        family_bits.scores_by_bits(
-            bits.bits, bits.first, self.sizes, child, parents, mine, bits.blocks, bits.weights, TERMS[self.term],
-            priors[part], self._words(), np.empty(cells, dtype=np.uint64), counts[:amount],
-            back[: amount if self.term == "kept back" else 0], np.empty(kernels.FEW), out,
-        )  # fmt: skip
+        family_bits.scores_by_bits(bits, child, parents, mine, TERMS[self.term], priors[part], self._words(), room, out)
         return out
 
     def _by_rows(
@@ -161,12 +162,11 @@ class FamilyTable:
     ) -> np.ndarray:
         """Scores with some of the columns, counted row by row."""
         mine = columns[part]
-        counts, back = self._cells(groups.amount * int(self.sizes[mine].max()) * int(self.sizes[child]))
+        room = self._cells(groups.amount * int(self.sizes[mine].max()) * int(self.sizes[child]))
         out = np.empty(len(mine))
         kernels.scores_beside(
-            self.codes, self.sizes, child, groups.number, groups.amount, mine, self.weights, self.train,
-            TERMS[self.term], priors[part], counts, back, np.empty(kernels.FEW), out,
-        )  # fmt: skip
+            self._scored, child, groups.number, groups.amount, mine, TERMS[self.term], priors[part], room, out
+        )
         return out
 
     def subsets(self, priors: np.ndarray, equivalent: bool, most: int) -> np.ndarray:
@@ -183,12 +183,12 @@ class FamilyTable:
 
         def one(prefix: int) -> None:
             cells = self.rows * int(self.sizes.max())
+            room = CellRoom(np.empty(cells), np.empty(cells), np.empty(kernels.FEW))
+            shapes = (cells, (width + 1, self.rows), width + 1, width + 1)
+            walk = SubsetRoom(*(np.empty(shape, dtype=np.int64) for shape in shapes))
             kernels.subset_terms(
-                self.codes, self.sizes, self.weights, self.train, TERMS[self.term], priors, equivalent, prefix, first,
-                most, np.empty(cells), np.empty(cells), np.empty(cells, dtype=np.int64),
-                np.empty((width + 1, self.rows), dtype=np.int64), np.empty(width + 1, dtype=np.int64),
-                np.empty(width + 1, dtype=np.int64), np.empty(kernels.FEW), out,
-            )  # fmt: skip
+                self._scored, TERMS[self.term], priors, equivalent, prefix, first, most, room, walk, out
+            )
 
         for _ in in_order(self.threads, one, range(2**first)):
             pass
@@ -200,17 +200,19 @@ class FamilyTable:
         count, back = float(weights[: self.train].sum()), float(weights[self.train :].sum())
         return float(kernels.one_term(TERMS[self.term], count, back, prior))
 
-    def _cells(self, cells: int) -> tuple[np.ndarray, np.ndarray]:
+    def _cells(self, cells: int) -> CellRoom:
         """Room for the counts of so many cells, the same for every call from a thread."""
-        room = getattr(self._room, "arrays", None)
-        if room is None or len(room[0]) < cells:
+        room: CellRoom | None = getattr(self._room, "cells", None)
+        if room is None or len(room.counts) < cells:
             size = max(cells, 4 * kernels.WIDE)
-            room = self._room.arrays = (np.empty(size), np.empty(size if self.term == "kept back" else 1))
+            back = np.empty(size if self.term == "kept back" else 1)
+            room = self._room.cells = CellRoom(np.empty(size), back, np.empty(kernels.FEW))
         return room
 
-    def _words(self) -> np.ndarray:
+    def _words(self) -> BitRoom:
         """Room for the rows of cells in a block of words, the same for every call from a thread."""
-        room: np.ndarray | None = getattr(self._room, "words", None)
+        room: BitRoom | None = getattr(self._room, "words", None)
         if room is None:
-            room = self._room.words = np.empty((MOST_CELLS_BY_BITS, BLOCK_WORDS), dtype=np.uint64)
+            rows = np.empty((MOST_CELLS_BY_BITS, BLOCK_WORDS), dtype=np.uint64)
+            room = self._room.words = BitRoom(rows, np.empty(MOST_CELLS_BY_BITS, dtype=np.uint64))
         return room

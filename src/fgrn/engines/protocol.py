@@ -173,6 +173,9 @@ class CountsTogether(Protocol):
         None for a vector that has to be counted by itself, since a row is next to impossible under it.
         """
 
+    def threads_of_each(self, vectors: int) -> int:
+        """Return how many threads share a call with so many vectors of parameters: one, if there is little to do."""
+
 
 class Engine(Protocol):
     """An engine: it lays out rows, and computes messages and expected counts."""

@@ -34,10 +34,10 @@ NOTHING = np.zeros((0, 0))
 class LogMessages(NamedTuple):
     """Logarithms of the messages at both ends of every SISO and Factor, and the posterior of every other Source."""
 
-    into: list[np.ndarray]  # forward times evidence at the input, (rows, input states)
-    back: list[np.ndarray]  # backward at the output, (rows, output states)
-    known: list[np.ndarray]  # whether evidence lies behind it, (rows,)
-    source: list[np.ndarray]  # (rows, states): of a Factor, the logarithm of its backward message
+    into: tuple[np.ndarray, ...]  # forward times evidence at the input, (rows, input states)
+    back: tuple[np.ndarray, ...]  # backward at the output, (rows, output states)
+    known: tuple[np.ndarray, ...]  # whether evidence lies behind it, (rows,)
+    source: tuple[np.ndarray, ...]  # (rows, states): of a Factor, the logarithm of its backward message
     log_likelihood: np.ndarray
 
 
@@ -235,13 +235,13 @@ class Loaded:
         state = self._state(rows)
         state.run(program)
         return LogMessages(
-            [state.into_reader(int(edge)) for edge in plan.siso_input],
-            [state.backward[:, plan.columns(int(edge))].copy() for edge in plan.siso_output],
-            [state.known_backward[:, edge].copy() for edge in plan.siso_output],
-            [
+            tuple(state.into_reader(int(edge)) for edge in plan.siso_input),
+            tuple(state.backward[:, plan.columns(int(edge))].copy() for edge in plan.siso_output),
+            tuple(state.known_backward[:, edge].copy() for edge in plan.siso_output),
+            tuple(
                 state.backward[:, plan.columns(edge)].copy() if factor else distribution(state.belief(edge))
                 for edge, factor in zip(plan.source_edge.tolist(), plan.is_factor.tolist(), strict=True)
-            ],
+            ),
             state.log_likelihood(program),
         )
 

@@ -14,15 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..bayes.tree_mixture import TreeMixture
-from ..core.distributions import geometric_mean
-from ..core.exceptions import (
-    ImpossibleEvidence,
-    ImpossibleRowWarning,
-    InterruptedWarning,
-    LearningError,
-    Remedy,
-    warn,
-)
+from ..core.exceptions import InterruptedWarning, LearningError, Remedy, warn
 from ..core.labels import Label
 from ..core.progress import LearningProgress, ReadingProgress
 from ..engines import engine_names
@@ -40,14 +32,12 @@ from ..tables.encoded import EncodedTable, Evidence, NamedStates
 from ..tables.frames import Coded
 from ..tables.schema import UNSEEN, Schema
 from ._convergence import warn_if_not_converged
+from ._decision import Decision, messages_of
 from ._streams import encoded_stream, online_batches
 from ._tables import Classes, Columns, TableEstimator, check_lengths, is_array
 
 FAINTEST_STATE = 1e-9
 """A hidden state of smaller probability is none of a class."""
-
-DECIDING = ("decision_network_", "second_decision_network_")
-"""The attributes with the networks that were refined for the class, where there are any."""
 
 
 class LatentEstimator(TableEstimator):
@@ -161,6 +151,10 @@ class LatentEstimator(TableEstimator):
 
     def _fit_table(self, kind: str, table: EncodedTable, batch: bool = False) -> Self:
         """Choose a network for rows whose columns are known, and learn its tables."""
+        return self._fit_by(self._train, kind, table, batch)
+
+    def _fit_by(self, train: Callable[[EncodedTable], None], kind: str, table: EncodedTable, batch: bool) -> Self:
+        """Fit rows whose columns are known; `train` chooses a network for them, and learns its tables."""
         if self.checkpoint is not None and not isinstance(self.random_state, Integral):
             raise LearningError(
                 "must be a number where there is a checkpoint: random starts have to be the same again.",
@@ -171,7 +165,7 @@ class LatentEstimator(TableEstimator):
         self.n_rows_, self.weight_ = table.rows, table.weight
         try:
             with nullcontext() if batch else open_journal(self.checkpoint, interruptible=True) as self._journal:
-                self._train(table)
+                train(table)
             interruption = "" if self._journal is None else self._journal.interruption
         finally:
             self._journal = None
@@ -204,13 +198,12 @@ class LatentEstimator(TableEstimator):
 
     def _learnable(self, X: Any, sample_weight: Any, classes: Classes | None) -> Evidence:
         """Return the codes and weights of a table to learn from; sets the columns and classes of the model."""
-        columns, weights, classes = self._taken(X, sample_weight, classes)
-        if classes is not None:
-            self._set_classes(classes)
-        return self._learnable_columns(columns, weights, classes)
+        return self._learnable_columns(*self._taken(X, sample_weight, classes))
 
     def _learnable_columns(self, columns: Columns, weights: np.ndarray | None, classes: Classes | None) -> Evidence:
         """Infer the schema of columns to learn from, and return their codes."""
+        if classes is not None:
+            self._set_classes(classes)
         self.schema_ = self._read_schema(columns, weights)
         return self._encoded(self.schema_.codes(columns, self.unseen), weights, classes)
 
@@ -321,7 +314,7 @@ class LatentEstimator(TableEstimator):
         self.n_rows_ += int(np.count_nonzero(table.row_weights))
         self.weight_ = state.weight
         self.n_iter_ += 1
-        self._set_deciding(())  # they were refined for the tables of before
+        self._decision.keep(())  # they were refined for the tables of before
         return self
 
     @property
@@ -342,56 +335,24 @@ class LatentEstimator(TableEstimator):
 
     # What everybody may ask
 
-    def _deciding(self) -> tuple[Network, ...]:
-        """The networks whose geometric mean predicts the class: the fitted one, unless others were refined for that."""
-        found = (getattr(self, name) for name in DECIDING if hasattr(self, name))
-        return tuple(found) or (self.network_,)
-
-    def _set_deciding(self, networks: Sequence[Network]) -> None:
-        """Keep the networks that were refined for the class; of none, the fitted one predicts it."""
-        for name in DECIDING:
-            self.__dict__.pop(name, None)
-        for name, network in zip(DECIDING, networks, strict=False):
-            setattr(self, name, network)
+    @property
+    def _decision(self) -> Decision:
+        """The networks that are asked for the class."""
+        return Decision(self)
 
     def _describing(self) -> Network | TreeMixture:
         """The model that describes the rows: the fitted network, unless a mixture of trees was learnt near it."""
         found: Network | TreeMixture = getattr(self, "mixture_", self.network_)
         return found
 
-    def _asked(
-        self, data: Mapping[str, Coded], names: Sequence[str], way: str = "marginal", deciding: bool = False
-    ) -> dict[str, np.ndarray]:
+    def _asked(self, data: Mapping[str, Coded], names: Sequence[str], way: str = "marginal") -> dict[str, np.ndarray]:
         """Return messages on some variables, (rows, states); in an impossible row all values count as missing."""
-        ask: dict[str, Any] = {"keep": names, "parts": [way], "engine": self.engine}
-        networks = self._deciding() if deciding else (self._describing(),)
-
-        def told(data: Any, **options: Any) -> dict[str, np.ndarray]:
-            found = [network.propagate(data, **ask, **options) for network in networks]
-            return {name: geometric_mean([getattr(one, way)(name) for one in found]) for name in names}
-
-        try:
-            return told(data)
-        except ImpossibleEvidence as error:
-            why, impossible = error.message, set(error.rows)
-        general, out = told(None), {name: one.copy() for name, one in told(data, impossible="mark").items()}
-        for messages in out.values():  # the row may be impossible by another network, too
-            impossible.update(np.flatnonzero(np.isnan(messages).any(axis=1)).tolist())
-        rows = sorted(impossible)
-        warn(
-            f"{why} Answered as if nothing were known of such a row.",
-            ImpossibleRowWarning,
-            rows=rows,
-            remedies=Remedy("learn tables without zeros", smoothing=...),
-        )
-        for name, messages in out.items():
-            messages[rows] = general[name][0]
-        return out
+        return messages_of([self._describing()], data, names, way, self.engine)
 
     def _posterior(self, X: Any, name_of: Callable[[], str]) -> np.ndarray:
         """Return the posterior distribution of one variable in each row."""
         data, name = self._coded(X), name_of()
-        return self._asked(data, [name], deciding=True)[name]
+        return messages_of(self._decision.networks, data, [name], "marginal", self.engine)[name]
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return the log-likelihood of each row, summed over missing values; -inf for an impossible row.
@@ -476,4 +437,4 @@ class LatentEstimator(TableEstimator):
             if key in self.schema_.states or self.schema_[key].continuous
         }
         codes = self.schema_.codes({key: [value] for key, value in known.items()}, self.unseen)
-        return explained_by(self._deciding(), codes, name, state, values=known, engine=self.engine)
+        return explained_by(self._decision.networks, codes, name, state, values=known, engine=self.engine)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from ..tables import frames
 from ..tables.bins import binned_column
 from ..tables.columns import Column
 from ..tables.distinct_values import Distinct
-from ..tables.encoded import Evidence
+from ..tables.encoded import EncodedTable, Evidence
 from ..tables.schema import BINS, Schema
 from ._base import LatentEstimator
 from ._tables import Classes, Columns
@@ -38,33 +40,47 @@ class ChoosingBins(LatentEstimator):
         rows = rows if weights is None else np.sum(weights)
         return BINS if rows < FEW_ROWS else MORE_BINS
 
-    def _learnable_columns(self, columns: Columns, weights: np.ndarray | None, classes: Classes | None) -> Evidence:
-        table = super()._learnable_columns(columns, weights, classes)
-        usual = self.schema_
+    def _fit(self, X: Any, sample_weight: Any, classes: Classes | None = None, batch: bool = False) -> Self:
+        with self._or_as_before():
+            kind = frames.kind_of(X)
+            table, budget = self._learnable_in_bins(X, sample_weight, classes)
+            return self._fit_by(partial(self._train_within, budget), kind, table, batch)
+
+    def _train(self, table: EncodedTable) -> None:
+        self._train_within(None, table)
+
+    def _train_within(self, budget: Budget | None, table: EncodedTable) -> None:
+        """Choose a network for a table, and learn it, with what is left of a budget; None for a new one."""
+        super()._train(table)
+
+    def _learnable_in_bins(self, X: Any, sample_weight: Any, classes: Classes | None) -> tuple[Evidence, Budget | None]:
+        """Return the codes of a table to learn from, in the best bins; and the budget, if some was spent on these."""
+        columns, weights, classes = self._taken(X, sample_weight, classes)
+        table, usual = self._learnable_columns(columns, weights, classes), self.schema_
         is_binned = any(column.is_binned for column in usual.values())
         if self.n_bins != "auto" or self.schema is not None or classes is None or not is_binned:
-            return table
+            return table, None
         schemas = {bins: _with_other_bins(usual, columns, weights, bins) for bins in BIN_COUNTS}
         self.schema_ = schemas[max(BIN_COUNTS)]
         finest = self._encoded(self.schema_.codes(columns, self.unseen), weights, classes)
-        self.schema_ = self._best_schema(schemas, finest, self._bins(columns, weights))
-        return (
-            table
-            if self.schema_ == usual
-            else self._encoded(self.schema_.codes(columns, self.unseen), weights, classes)
-        )
+        seed = self._seed()
+        rows, budget = PartedRows.of(finest, self._class_name(), seed), None
+        self.schema_ = usual
+        if rows.can_be_parted:
+            budget = self._new_budget(rows)
+            self.schema_ = self._best_schema(schemas, rows, self._bins(columns, weights), seed, budget)
+        if self.schema_ != usual:
+            table = self._encoded(self.schema_.codes(columns, self.unseen), weights, classes)
+        return table, budget
 
-    def _best_schema(self, schemas: Mapping[int, Schema], finest: Evidence, usual: int) -> Schema:
+    def _best_schema(
+        self, schemas: Mapping[int, Schema], rows: PartedRows, usual: int, seed: int, budget: Budget
+    ) -> Schema:
         """Return the schema of the least log-loss of rows kept back; the usual one unless another is clearly better.
 
         They are compared by classifiers with one state for each class, whose tables are refined by one penalty, in the
         same parts of the same rows: those with the most bins, which are put into fewer by their centres.
         """
-        seed = self._seed()
-        rows = PartedRows.of(finest, self._class_name(), seed)
-        if not rows.can_be_parted:
-            return schemas[usual]
-        self._budget = budget = self._budget_of(rows)
         losses: dict[int, np.ndarray] = {}
         for bins in sorted(schemas, key=lambda bins: bins != usual):
             if losses and budget.is_over:
@@ -80,11 +96,10 @@ class ChoosingBins(LatentEstimator):
         clear = [bins for bins, (gain, error) in gains.items() if gain > CLEARLY_WORSE * error > 0]
         return schemas[max(clear, key=lambda bins: gains[bins][0], default=usual)]
 
-    def _budget_of(self, rows: PartedRows) -> Budget:
-        """Return the budget of `fit`, which goes on with what was spent on the choice of bins, if they were chosen."""
-        begun: Budget | None = self.__dict__.pop("_budget", None)
+    def _new_budget(self, rows: PartedRows) -> Budget:
+        """Return the budget of all that is chosen and learnt from these rows, before any of it is spent."""
         # with a checkpoint it is chosen to the end, so that the same model goes on when it is resumed
-        return begun or Budget(self.max_seconds, self._stopped if self.checkpoint is None else _never, rows.count)
+        return Budget(self.max_seconds, self._stopped if self.checkpoint is None else _never, rows.count)
 
     def _search_of(
         self, rows: PartedRows, structures: Sequence[str], seed: int, strengths: Sequence[float], budget: Budget

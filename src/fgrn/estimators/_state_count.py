@@ -83,13 +83,20 @@ class Choosing(LatentEstimator):
         self._validate_params()
         other = clone(self)
         other._stop = self._stop
+        sizes_tried = sizes(self.max_hidden) if tried is None else list(tried)
+        found: Selection
         if frames.is_source(X):
             table = encoded_stream(other, X, sample_weight, target, None).here()
+            found = other._compare(table, sizes_tried, {}, tried is None)
         else:
-            table = other._learnable(X, sample_weight, classes)
-        sizes_tried = sizes(self.max_hidden) if tried is None else list(tried)
-        found: Selection = other._compare(table, sizes_tried, {}, tried is None)
+            found = other._compare_rows(X, sample_weight, classes, sizes_tried, tried is None)
         return found
+
+    def _compare_rows(
+        self, X: Any, sample_weight: Any, classes: Classes | None, tried: Any, patient: bool
+    ) -> Selection:
+        """Compare some numbers of states on a table in memory."""
+        return self._compare(self._learnable(X, sample_weight, classes), tried, {}, patient)
 
     def _compare(
         self, table: Evidence, tried: Any, trained: dict[int, tuple[Network, History]], patient: bool = True

@@ -35,6 +35,7 @@ from ._bin_choice import ChoosingBins
 from ._class_labels import LatentClassifierBase
 from ._convergence import FitConvergenceWarning
 from ._state_count import Choosing
+from ._tables import Classes
 
 USUAL_SECONDS = 5.0
 """About what choosing a classifier takes on one processor unless seconds are given."""
@@ -225,16 +226,15 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
     def _options(self, what: str = "") -> dict[str, Any]:
         return super()._options(what) | {"starts": self._starts}
 
-    def _train(self, table: EncodedTable) -> None:
-        self._set_deciding(())
+    def _train_within(self, budget: Budget | None, table: EncodedTable) -> None:
+        self._decision.keep(())
         self.structure_ = self._structures()[0]
         is_density = self.n_hidden != "auto" or self.criterion != "log_loss"
         if self.structure_ == "shared" and is_density:
-            self.__dict__.pop("_budget", None)
-            super()._train(table)
+            super()._train_within(budget, table)
             return
         here = table.here()
-        search = self._search(here)
+        search = self._search(here, budget)
         if search.rows.can_be_parted and (search.families[0].temper or self.n_hidden == "auto"):
             search.search(self._sizes())
         family, size = search.families[0], 1 if self.n_hidden == "auto" else int(self.n_hidden)
@@ -252,7 +252,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         self._learn_in_time(table, search)
         stopped = search.budget.stopped
         if search.tried and not search.recipe.changes_nothing and not stopped():
-            self._set_deciding(refined(family, self.network_, here, search.recipe, stopped))
+            self._decision.keep(refined(family, self.network_, here, search.recipe, stopped))
 
     def _learn_in_time(self, table: EncodedTable, search: ClassSearch) -> None:
         """Learn the tables of the network; when the seconds are over they stay as they are, with a warning."""
@@ -272,13 +272,13 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
                 remedies=Remedy("allow more time", max_seconds=2 * seconds),
             )
 
-    def _search(self, table: Evidence) -> ClassSearch:
-        """Return the search over candidates on a table, before its first trial."""
+    def _search(self, table: Evidence, budget: Budget | None) -> ClassSearch:
+        """Return the search over candidates on a table, before its first trial, with what is left of a budget."""
         seed = self._seed()
         rows = PartedRows.of(table, self._class_name(), seed)
         is_chosen = isinstance(self.refine, str | bool | np.bool_)
         strengths = STRENGTHS if is_chosen else (float(self.refine),)
-        return self._search_of(rows, self._structures(), seed, strengths, self._budget_of(rows))
+        return self._search_of(rows, self._structures(), seed, strengths, budget or self._new_budget(rows))
 
     def _search_of(
         self, rows: PartedRows, structures: Sequence[str], seed: int, strengths: Sequence[float], budget: Budget
@@ -309,10 +309,21 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
             structure, built, target, hidden, self._smoothing(), self.engine, seed, refine, self._ordered(), temper
         )
 
-    def _compare(self, table: Evidence, tried: Any, trained: dict[int, Any], patient: bool = True) -> Any:
+    def _compare_rows(self, X: Any, sample_weight: Any, classes: Classes | None, tried: Any, patient: bool) -> Any:
+        table, budget = self._learnable_in_bins(X, sample_weight, classes)
+        return self._compare(table, tried, {}, patient, budget)
+
+    def _compare(
+        self,
+        table: Evidence,
+        tried: Any,
+        trained: dict[int, Any],
+        patient: bool = True,
+        budget: Budget | None = None,
+    ) -> Any:
         if self.criterion != "log_loss":
             return super()._compare(table, tried, trained, patient)
-        search = self._search(table)
+        search = self._search(table, budget)
         if not search.rows.can_be_parted:
             raise LearningError(
                 "To compare classifiers, some rows are kept back: a table has at least 10 rows of known class, and "

@@ -21,7 +21,7 @@ from .records import NEWER, refusing_invalid_models
 class BlockFields(NamedTuple):
     """The fields of a record as it is read: `find` returns a variable by its name, `what` is the block in errors."""
 
-    record: dict[str, Any]
+    record: Mapping[str, Any]
     find: Callable[[object], Variable]
     what: str
     learn: bool
@@ -49,7 +49,7 @@ class RecordKind(NamedTuple):
     block: type
     encode: Callable[[Any], dict[str, object]]
     decode: Callable[[BlockFields], Block]
-    tensors: dict[str, str]
+    tensors: Mapping[str, str]
     given: Callable[[Any, np.ndarray | None, np.ndarray | None], Block] | None
 
 
@@ -156,7 +156,7 @@ def _decode_diverter(fields: BlockFields) -> Diverter:
     return Diverter(inputs, outputs, space=space, legs=None if space is None else _legs(record, what))
 
 
-def _product_space(record: dict[str, Any], what: str) -> dict[str, int] | None:
+def _product_space(record: Mapping[str, Any], what: str) -> dict[str, int] | None:
     """Return what the product space of a Diverter is made of, if that is not its inputs."""
     if "space" not in record:
         return None
@@ -167,7 +167,7 @@ def _product_space(record: dict[str, Any], what: str) -> dict[str, int] | None:
     return dict(pairs)
 
 
-def _legs(record: dict[str, Any], what: str) -> dict[str, list[str]]:
+def _legs(record: Mapping[str, Any], what: str) -> dict[str, list[str]]:
     """Return which parts of the product space each variable of a Diverter carries."""
     found = value_of(dict, record, "legs", what)
     for parts in found.values():

@@ -132,7 +132,7 @@ def _read_model(file: Readable) -> Saved:
     if "estimator" not in container.document:
         return network if mixture is None else mixture
     estimator = restore_estimator(container.document, network, mixture)
-    estimator._set_deciding(deciding)
+    estimator._decision.keep(deciding)
     return estimator
 
 
@@ -144,7 +144,7 @@ def _is_equal(again: Any, model: Any) -> bool:
         return bool(again == model and again.online_state == model.online_state)
     return (
         _is_equal(again.network_, model.network_)
-        and again._deciding() == model._deciding()
+        and again._decision.networks == model._decision.networks
         and getattr(again, "mixture_", None) == getattr(model, "mixture_", None)
         and estimator_record(again) == estimator_record(model)
     )

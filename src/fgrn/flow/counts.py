@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import NamedTuple, TypeAlias, cast
+from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,8 +42,16 @@ class Counts:
         )
 
 
-CountEach: TypeAlias = Callable[[Sequence[np.ndarray]], Sequence[Counts | None]]
-"""Counts rows under several vectors of parameters in one call; None for one that has to be counted by itself."""
+@dataclass(frozen=True)
+class CountEach:
+    """Counts rows under several vectors of parameters in one call.
+
+    count     from the vectors to the counts under each; None for one that has to be counted by itself
+    threads   from a number of vectors to that of the threads which share such a call
+    """
+
+    count: Callable[[Sequence[np.ndarray]], Sequence[Counts | None]]
+    threads: Callable[[int], int]
 
 
 def decayed(running: np.ndarray | None, fresh: np.ndarray, step: float) -> np.ndarray:
@@ -121,7 +129,9 @@ class LocalEStep:
     def together(self) -> CountEach | None:
         """See `fgrn.flow.esteps.TogetherEStep`."""
         prepared = self._counting
-        return self._count_each if isinstance(prepared, CountsTogether) and prepared.counts_together else None
+        if not isinstance(prepared, CountsTogether) or not prepared.counts_together:
+            return None
+        return CountEach(partial(self._count_each, prepared), prepared.threads_of_each)
 
     def count(self, values: np.ndarray) -> Counts:
         """Return the expected counts under these parameters."""
@@ -134,9 +144,8 @@ class LocalEStep:
             replace(self, merge=False).count(values)  # to name the rows as they are in the table
         return self._checked(found)
 
-    def _count_each(self, values: Sequence[np.ndarray]) -> list[Counts | None]:
+    def _count_each(self, prepared: CountsTogether, values: Sequence[np.ndarray]) -> list[Counts | None]:
         """The expected counts under each of several vectors of parameters; None for one to be counted by itself."""
-        prepared = cast("CountsTogether", self._counting)
         try:
             every = prepared.counts_of_each(values, self.expect)
         finally:
@@ -158,7 +167,7 @@ class LocalEStep:
         return lambda tables: self._checked(recount(tables))
 
     def batches(self, size: int, seed: int) -> Sequence[LocalEStep]:
-        """See `EStep`."""
+        """See `WholeEStep`."""
         rows = self._rows
         if rows.rows <= size:
             return [self]

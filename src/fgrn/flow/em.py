@@ -25,15 +25,15 @@ from ..engines import in_order
 from ..plan.plan import Layout
 from .acceleration import Extrapolation
 from .counts import CountEach, Counts
-from .esteps import EStep, ESteps, Explained
+from .esteps import EStep, ESteps, Explained, Recount, WholeEStep
 from .history import History, training_record
 from .minibatch import one_pass
 from .mstep import Smoothing, named_lines, uncounted, unmoved, updated, updated_each
 from .parameters import Parameters, Specification, kept_by_engine, random_start
 from .rule import Rule
 
-__all__ = ["EStep", "ESteps", "Explained", "History", "Keeper", "Outcome", "Rule", "Start", "Watcher", "learn",
-           "outcome", "training_record"]  # fmt: skip
+__all__ = ["EStep", "ESteps", "Explained", "History", "Keeper", "Outcome", "Rule", "Start", "Watcher", "WholeEStep",
+           "learn", "outcome", "training_record"]  # fmt: skip
 
 
 Outcome: TypeAlias = tuple[Parameters, History]
@@ -240,7 +240,7 @@ def _counted(
     if together is None or len(asked) == 1:
         alone = [(values, esteps.whole.count(values)) for values in asked]
         return [_Counted(counts, smoothing.log_prior(spec, values, counts.values)) for values, counts in alone]
-    every = [one or esteps.whole.count(values) for one, values in zip(together(asked), asked, strict=True)]
+    every = [one or esteps.whole.count(values) for one, values in zip(together.count(asked), asked, strict=True)]
     priors = smoothing.log_priors(spec, np.array(asked))
     updates = updated_each(spec, np.array([counts.values for counts in every]), smoothing)
     return [_Counted(*one) for one in zip(every, priors, updates, strict=True)]
@@ -290,8 +290,8 @@ def _epochs(
         extrapolation = start.extrapolation
         if not converged:
             parameters = epoch.updated or updated(spec, began_with, counts.values, smoothing, before)
-            if rule.cycles > 1:
-                parameters = _more_cycles(esteps.whole, spec, before, began_with, parameters, rule, smoothing)
+            if esteps.cycles is not None:
+                parameters = _more_cycles(esteps.cycles, spec, before, began_with, parameters, rule, smoothing)
             if rule.accelerate:
                 extrapolation = extrapolation.after(spec, began_with.values, parameters.values, epoch.succeeded)
         validations, best = _validated(esteps, start, parameters)
@@ -388,7 +388,7 @@ def _has_converged(start: Start, objective: float, weight: float, rule: Rule) ->
 
 
 def _more_cycles(
-    estep: EStep,
+    cycles: Callable[[np.ndarray], Recount],
     spec: Specification,
     unlearnt: Parameters,
     began_with: Parameters,
@@ -398,7 +398,7 @@ def _more_cycles(
 ) -> Parameters:
     """Run cycles 2 to K: update the tables from the messages that the epoch began with, until they converge."""
     began_with, parameters = began_with.handed_over(), parameters.handed_over()
-    recount = estep.cycles(began_with.values)
+    recount = cycles(began_with.values)
     moving = {number for number, learnt in enumerate(spec.learnt_tables) if learnt}
     before = began_with
     for _ in range(rule.cycles - 1):

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from ..core.exceptions import ImpossibleEvidence
 from .counts import CountEach, CountingMethod, Counts
 
+Recount: TypeAlias = Callable[[np.ndarray], Counts]
+"""From tables to expected counts, with messages held as they were under earlier parameters."""
+
+
+class Cannot(NamedTuple):
+    """Stands in an E-step for something that it cannot do; `since` is the reason, a clause of an error message."""
+
+    since: str
+
+
+IN_ORDER = Cannot("the rows of a sequence follow each other")
+"""Why sequences have no batches of rows."""
+
 
 class EStep(Protocol):
-    """An E-step: computes the expected counts of the rows under given parameters."""
+    """An E-step: computes the expected counts of its rows under given parameters."""
 
     @property
     def method(self) -> CountingMethod:
@@ -22,11 +36,20 @@ class EStep(Protocol):
     def count(self, values: np.ndarray) -> Counts:
         """Return the expected counts under these parameters."""
 
-    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
-        """Return a function from tables to expected counts, with the messages held as they are under `values`."""
 
-    def batches(self, size: int, seed: int) -> Sequence[EStep]:
-        """E-steps over parts of the rows, of at most `size` rows drawn at random; this one itself if that is all."""
+class WholeEStep(EStep, Protocol):
+    """An E-step over all rows to learn from; it offers methods for some settings, or tells why it `Cannot`."""
+
+    @property
+    def cycles(self) -> Callable[[np.ndarray], Recount] | Cannot:
+        """For cycles > 1: given parameters, what counts again with the messages held as they are under these."""
+
+    @property
+    def batches(self) -> Callable[[int, int], Sequence[EStep]] | Cannot:
+        """For mini-batch EM: given a size and a seed, E-steps over parts of at most so many rows, drawn at random.
+
+        If one part is all rows, this is the E-step itself.
+        """
 
 
 @runtime_checkable
@@ -45,12 +68,14 @@ class ESteps:
     whole     over all rows, whose weight is `weight`
     batches   over each batch of rows in mini-batch EM; none where tables are updated once an epoch
     held_out  over the rows that are kept back, if there are any
+    cycles    given parameters, counts again with held messages, where an epoch has several cycles
     """
 
     whole: EStep
     weight: float
     batches: Sequence[EStep] = ()
     held_out: EStep | None = None
+    cycles: Callable[[np.ndarray], Recount] | None = None
 
     @property
     def method(self) -> CountingMethod:
@@ -77,7 +102,7 @@ class ESteps:
 class Explained:
     """An E-step whose errors explain why a row is impossible; `explain` makes the error, given the parameters."""
 
-    estep: EStep
+    estep: WholeEStep
     explain: Callable[[ImpossibleEvidence, np.ndarray], ImpossibleEvidence]
 
     @property
@@ -97,9 +122,14 @@ class Explained:
         except ImpossibleEvidence as error:
             raise self.explain(error, np.asarray(values)) from None
 
-    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
-        """See `EStep`."""
-        recount = self.estep.cycles(values)
+    @property
+    def cycles(self) -> Callable[[np.ndarray], Recount] | Cannot:
+        """See `WholeEStep`."""
+        held = self.estep.cycles
+        return held if isinstance(held, Cannot) else partial(self._cycles, held)
+
+    def _cycles(self, held: Callable[[np.ndarray], Recount], values: np.ndarray) -> Recount:
+        recount = held(values)
 
         def count(tables: np.ndarray) -> Counts:
             try:
@@ -109,10 +139,15 @@ class Explained:
 
         return count
 
-    def batches(self, size: int, seed: int) -> Sequence[EStep]:
-        """See `EStep`."""
-        found = self.estep.batches(size, seed)
-        return [self] if len(found) == 1 else [replace(self, estep=_Part(one, self.estep)) for one in found]
+    @property
+    def batches(self) -> Callable[[int, int], Sequence[EStep]] | Cannot:
+        """See `WholeEStep`."""
+        cut = self.estep.batches
+        return cut if isinstance(cut, Cannot) else partial(self._batches, cut)
+
+    def _batches(self, cut: Callable[[int, int], Sequence[EStep]], size: int, seed: int) -> Sequence[EStep]:
+        found = cut(size, seed)
+        return [self] if len(found) == 1 else [_Part(one, self) for one in found]
 
 
 @dataclass(frozen=True)
@@ -134,11 +169,3 @@ class _Part:
         except ImpossibleEvidence:
             self.whole.count(values)
             raise
-
-    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
-        """See `EStep`."""
-        return self.estep.cycles(values)
-
-    def batches(self, size: int, seed: int) -> Sequence[EStep]:
-        """See `EStep`."""
-        return self.estep.batches(size, seed)

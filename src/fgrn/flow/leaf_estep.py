@@ -14,10 +14,9 @@ from typing import Protocol
 
 import numpy as np
 
-from ..core.exceptions import LearningError
 from ..tables.encoded import Evidence
 from .counts import CountingMethod, Counts
-from .esteps import EStep
+from .esteps import IN_ORDER, Cannot, EStep
 from .gaussian_leaves import GaussianLeaves, StandardNumbers
 
 
@@ -44,6 +43,8 @@ class LeafEStep:
     size: int
     make: Callable[[Evidence], RowEStep]
     evidence: Evidence
+
+    cycles = Cannot("continuous columns are updated once an epoch")
 
     @cached_property
     def _numbers(self) -> StandardNumbers:
@@ -78,12 +79,12 @@ class LeafEStep:
         likelihood = counts.log_likelihood + float((weights * scale).sum())
         return Counts(np.concatenate([counts.values, moments]), likelihood, counts.weight)
 
-    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
-        """Raise an error: with continuous columns tables are updated once an epoch."""
-        raise LearningError("must be 1 with continuous columns.", setting="cycles")
+    @property
+    def batches(self) -> Callable[[int, int], Sequence[LeafEStep]] | Cannot:
+        """See `WholeEStep`."""
+        return IN_ORDER if len(self.evidence.begins) else self._batches
 
-    def batches(self, size: int, seed: int) -> Sequence[LeafEStep]:
-        """See `EStep`."""
+    def _batches(self, size: int, seed: int) -> Sequence[LeafEStep]:
         if self.evidence.rows <= size:
             return [self]
         return [replace(self, evidence=part) for part in self.evidence.in_batches(size, seed)]

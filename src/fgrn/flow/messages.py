@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -62,7 +62,7 @@ class Messages:
     rounds: int | None = None
     converged: np.ndarray = field(default_factory=lambda: np.ones(0, dtype=bool))
     _shown: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))  # edges, in the order of the columns
-    _arrays: dict[str, np.ndarray] = field(default_factory=dict)  # by way: the messages of those edges side by side
+    _arrays: Mapping[str, np.ndarray] = field(default_factory=dict)  # by way: the messages of those edges side by side
     _parts: tuple[str, ...] = SHOWN_PARTS
 
     @property
@@ -198,14 +198,23 @@ def sweeper(
     return swept
 
 
+class RoundRule(NamedTuple):
+    """How parallel rounds are run.
+
+    most          how many there are, at most
+    damping       how much of the old message stays in a new one
+    tolerance     messages that change by no more have converged
+    exact_after   the number of rounds after which messages are exact, on a tree without damping; else None
+    """
+
+    most: int
+    damping: float
+    tolerance: float
+    exact_after: int | None
+
+
 def rounds(
-    engine: Engine,
-    plan: Plan,
-    programs: Programs,
-    values: np.ndarray,
-    evidence: Evidence,
-    most: int,
-    damping: float = 0.0,
+    engine: Engine, plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence, rule: RoundRule
 ) -> Iterator[tuple[Buffers, np.ndarray]]:
     """Yield the messages after each parallel round, and by how much each entry would change without damping.
 
@@ -214,7 +223,8 @@ def rounds(
     loaded = engine.prepare(plan, programs, programs.round, evidence).load(values)
     now = _boundary(plan, values, evidence)
     yield now, np.zeros((2, *now.forward.shape))
-    for _ in range(most):
+    damping = rule.damping
+    for _ in range(rule.most):
         new = loaded.round(now)
         change = np.abs(np.stack([new.forward - now.forward, new.backward - now.backward]))
         forward = damping * now.forward + (1 - damping) * new.forward
@@ -224,18 +234,11 @@ def rounds(
 
 
 def stepped(
-    engine: Engine,
-    plan: Plan,
-    programs: Programs,
-    values: np.ndarray,
-    evidence: Evidence,
-    most: int,
-    damping: float,
-    tolerance: float,
-    exact_after: int | None,
+    engine: Engine, plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence, rule: RoundRule
 ) -> Iterator[Round]:
-    """Yield the state after each parallel round until no message changes by more than `tolerance`."""
-    for number, (buffers, change) in enumerate(rounds(engine, plan, programs, values, evidence, most, damping)):
+    """Yield the state after each parallel round until no message changes by more than the tolerance."""
+    tolerance, exact_after = rule.tolerance, rule.exact_after
+    for number, (buffers, change) in enumerate(rounds(engine, plan, programs, values, evidence, rule)):
         moved = change.max(axis=1, initial=0)
         changed = tuple(
             (name, way)
@@ -252,24 +255,17 @@ def stepped(
 
 
 def settled(
-    engine: Engine,
-    plan: Plan,
-    programs: Programs,
-    values: np.ndarray,
-    evidence: Evidence,
-    most: int,
-    damping: float,
-    tolerance: float,
-    exact_after: int | None,
+    engine: Engine, plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence, rule: RoundRule
 ) -> Messages:
-    """Run at most `most` parallel rounds, until no message changes by more than `tolerance`; else warn.
+    """Run parallel rounds until no message changes by more than the tolerance; warn if they are used up before.
 
     On a tree without damping the messages are exact after a known number of rounds, and tolerance is not asked.
     """
+    most, tolerance, exact_after = rule.most, rule.tolerance, rule.exact_after
     pieces: list[Messages] = []
     for rows in blocks_of_rows(evidence.rows, max(1, ROUND_BYTES // (16 * plan.states))):
         part = evidence.take(rows)
-        steps = enumerate(rounds(engine, plan, programs, values, part, most, damping))
+        steps = enumerate(rounds(engine, plan, programs, values, part, rule))
         number, (buffers, change) = next(steps)
         for number, (buffers, change) in steps:  # noqa: B007 - the last one is what is wanted
             if exact_after is None and change.max(initial=0) <= tolerance:

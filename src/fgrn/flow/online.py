@@ -19,7 +19,7 @@ together weigh as much as that many rows of today; smoothing is then beside so m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -28,7 +28,7 @@ from ..core import settings
 from ..core.exceptions import LearningError
 from ..plan.plan import Layout, Plan
 from .counts import CountingMethod, Counts, decayed
-from .esteps import EStep
+from .esteps import Cannot, EStep
 from .mstep import Smoothing
 from .rule import Rule
 
@@ -167,6 +167,9 @@ class Decayed:
     latest: np.ndarray = field(default_factory=lambda: np.zeros(0))
     weight: float = 0.0
 
+    cycles = Cannot("the messages of batches that are seen once are not held")
+    batches = Cannot("a batch that is seen once is not cut into batches")
+
     @property
     def method(self) -> CountingMethod:
         """See `EStep`."""
@@ -177,14 +180,6 @@ class Decayed:
         fresh = self.rows.count(values)
         self.latest, self.weight = self.online.blended(fresh), fresh.weight
         return replace(fresh, values=self.latest * self.online.stands_for(fresh.weight))
-
-    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
-        """See `EStep`."""
-        raise LearningError("Batches that are seen once are learnt with cycles=1: earlier messages are not held.")
-
-    def batches(self, size: int, seed: int) -> Sequence[EStep]:
-        """See `EStep`."""
-        raise LearningError("A batch that is seen once is not cut into batches: leave out batch_size.")
 
     def close(self) -> None:
         """Update the running counts by the batch, after its last epoch."""

@@ -10,14 +10,14 @@ network of the same structure:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ..core.exceptions import ImpossibleEvidence, LearningError
+from ..core.exceptions import ImpossibleEvidence
 from ..engines import (
     Engine,
     LogScan,
@@ -35,6 +35,7 @@ from ..plan.schedule import Programs
 from ..tables.encoded import Evidence
 from .counts import CountingMethod, Counts, LocalEStep
 from .equal_rows import Kinds, kinds_of_rows
+from .esteps import IN_ORDER, Cannot
 from .marginals import normalised, refuse_impossible
 from .messages import Messages, sweeper
 from .reachable_states import MOST_STATES, possible_states
@@ -384,6 +385,9 @@ class Chained:
     sequences: Sequences
     expect: bool
 
+    cycles = Cannot("a chain is scanned once an epoch")
+    batches = IN_ORDER
+
     @cached_property
     def _rows(self) -> tuple[LocalEStep, np.ndarray]:
         """The E-step over single rows, and the array for the messages of past and future to their hidden variables."""
@@ -400,14 +404,6 @@ class Chained:
         """See `EStep`."""
         inner = self._rows[0].method
         return inner._replace(kernel=f"scan and {inner.kernel}", shareable=False)
-
-    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
-        """Raise an error: a chain is learnt with one cycle."""
-        raise LearningError("A chain is learnt with cycles=1.")
-
-    def batches(self, size: int, seed: int) -> Sequence[Chained]:
-        """See `EStep`."""
-        raise LearningError("The rows of a chain follow each other, and have no batches: leave out batch_size.")
 
     def count(self, values: np.ndarray) -> Counts:
         """Return the expected counts under these parameters."""

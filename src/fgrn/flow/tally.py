@@ -60,11 +60,11 @@ class Tally:
         return Counts(self._counts, likelihood, self.evidence.weight)
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
-        """See `EStep`: counts of complete data do not depend on the tables."""
+        """See `WholeEStep`: counts of complete data do not depend on the tables."""
         return self.count
 
     def batches(self, size: int, seed: int) -> Sequence[Tally]:
-        """See `EStep`."""
+        """See `WholeEStep`."""
         if self.evidence.rows <= size:
             return [self]
         return [replace(self, evidence=part) for part in self.evidence.in_batches(size, seed)]

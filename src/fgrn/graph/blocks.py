@@ -85,8 +85,25 @@ def same(a: object, b: object) -> bool:
     return a == b
 
 
+class _RootBlock(_Block):
+    """Base class of blocks that drive one variable and read none."""
+
+    __slots__ = ()
+    variable: Variable
+
+    @property
+    def reads(self) -> tuple[Variable, ...]:  # type: ignore[override]
+        """The variables that point at it."""
+        return ()
+
+    @property
+    def drives(self) -> tuple[Variable, ...]:  # type: ignore[override]
+        """The variables it points at."""
+        return (self.variable,)
+
+
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class Source(_Block):
+class Source(_RootBlock):
     """An independent variable with its prior. `learn=False` keeps the prior as it is."""
 
     kind: ClassVar[int] = SOURCE
@@ -108,16 +125,6 @@ class Source(_Block):
         object.__setattr__(self, "variable", variable)
         object.__setattr__(self, "prior", array)
         object.__setattr__(self, "learn", _checked_learn(learn, type(self).__name__))
-
-    @property
-    def reads(self) -> tuple[Variable, ...]:  # type: ignore[override]
-        """The variables that point at it."""
-        return ()
-
-    @property
-    def drives(self) -> tuple[Variable, ...]:  # type: ignore[override]
-        """The variables it points at."""
-        return (self.variable,)
 
     @property
     def _title(self) -> str:
@@ -227,7 +234,7 @@ class SISO(_Block):
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class Factor(_Block):
+class Factor(_RootBlock):
     """A table over the joint states of several variables, which are one variable here: any factor of a model.
 
     The rows of the table are the slower part of the joint states, its columns the faster. `name` is what it is called
@@ -300,16 +307,6 @@ class Factor(_Block):
         )
         for field, value in zip(type(self).__slots__, given, strict=True):
             object.__setattr__(self, field, value)
-
-    @property
-    def reads(self) -> tuple[Variable, ...]:  # type: ignore[override]
-        """The variables that point at it."""
-        return ()
-
-    @property
-    def drives(self) -> tuple[Variable, ...]:  # type: ignore[override]
-        """The variables it points at."""
-        return (self.variable,)
 
     @property
     def _title(self) -> str:

@@ -214,7 +214,7 @@ class Chain(Network):
         return sampled(plan, values, rows, generator, {link.source: states})
 
     def _estep(self, engine: engines.Engine, plan: Plan, programs: Programs, **options: Any) -> EStepOf:
-        def along_rows(evidence: Evidence) -> em.EStep:
+        def along_rows(evidence: Evidence) -> em.WholeEStep:
             weights, begins = evidence.row_weights, evidence.begins
             which = np.cumsum(begins) - 1
             if not np.array_equal(weights, weights[np.flatnonzero(begins)][which]):

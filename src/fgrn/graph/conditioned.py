@@ -27,7 +27,7 @@ from ..core.exceptions import ImpossibleEvidence
 from ..core.variable import Variable
 from ..engines import Engine
 from ..flow.counts import CountingMethod, Counts, LocalEStep
-from ..flow.esteps import EStep
+from ..flow.esteps import EStep, WholeEStep
 from ..flow.evidence import code_type
 from ..plan.plan import Plan
 from ..plan.schedule import Programs, special_edges
@@ -44,7 +44,7 @@ MOST_CELLS = 2**23
 """Cells that are visited to sum out the missing values of all rows."""
 
 
-def estep_of_rows(engine: Engine, plan: Plan, programs: Programs, evidence: Evidence, **options: Any) -> EStep:
+def estep_of_rows(engine: Engine, plan: Plan, programs: Programs, evidence: Evidence, **options: Any) -> WholeEStep:
     """Return the E-step over rows: that of a star for junction trees in whose rows one variable is hidden."""
     whole = LocalEStep(engine, plan, programs, evidence, **options)
     tables = None if engine.name == "torch" else _tables_of(plan, evidence)
@@ -126,11 +126,11 @@ class ConditionedEStep:
         return counts if others is None else counts + others
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
-        """See `EStep`."""
+        """See `WholeEStep`."""
         return self.whole.cycles(values)
 
     def batches(self, size: int, seed: int) -> Sequence[EStep]:
-        """See `EStep`."""
+        """See `WholeEStep`."""
         found = self.whole.batches(size, seed)
         return [self] if len(found) == 1 else found
 
@@ -144,16 +144,16 @@ class _Table(NamedTuple):
 
     at: int
     scope: tuple[int, ...]
-    steps: dict[int, int]
+    steps: Mapping[int, int]
 
 
 class _Tables(NamedTuple):
     """The variables of a junction tree by number: the states and the edge of each, and all tables over them."""
 
     layout_size: int
-    sizes: list[int]
-    edges: list[int]
-    tables: list[_Table]
+    sizes: tuple[int, ...]
+    edges: tuple[int, ...]
+    tables: tuple[_Table, ...]
 
 
 def _tables_of(plan: Plan, evidence: Evidence) -> _Tables | None:
@@ -180,7 +180,8 @@ def _tables_of(plan: Plan, evidence: Evidence) -> _Tables | None:
         elif len(legs) == len(scope) == 1:
             edges[scope[0]] = edge
     known = evidence.edges()
-    return _Tables(plan.layout.size, sizes, edges, tables) if known <= set(edges) else None
+    found = _Tables(plan.layout.size, tuple(sizes), tuple(edges), tuple(tables))
+    return found if known <= set(edges) else None
 
 
 def _variables_of_axes(axes: Iterable[_Axis], ends: Iterable[list[list[_Axis]]]) -> dict[_Axis, int]:

@@ -126,12 +126,8 @@ class Network(WiredModel, Queries):
         asked_for_rounds = schedule == "auto" and not (rounds is None and damping is None)
         if schedule == "rounds" or asked_for_rounds or not plan.is_tree:
             self._require("rounds")
-            most, rest = self._round_settings(plan, rounds, damping)
-            found = messages.settled(
-                runner, plan, programs, self._tables, encoded, most, rest, tolerance,
-                exact_after=self._rounds_needed(plan) if plan.is_tree and rest == 0 else None,
-            )  # fmt: skip
-            found = found.only(kept, ways)
+            rule = self._round_rule(plan, rounds, damping, tolerance)
+            found = messages.settled(runner, plan, programs, self._tables, encoded, rule).only(kept, ways)
         else:
             found = self._swept(runner, plan, programs, encoded, kept, threads, ways)
         if impossible == "raise":
@@ -162,10 +158,8 @@ class Network(WiredModel, Queries):
         encoded = self._encode(plan, evidence)
         runner = engine_for(engine, plan, encoded.rows)
         programs = self._programs_for(plan, paused, encoded)
-        values = self._tables
-        most, rest = self._round_settings(plan, rounds, damping)
-        exact_after = self._rounds_needed(plan) if plan.is_tree and rest == 0 else None
-        return messages.stepped(runner, plan, programs, values, encoded, most, rest, tolerance, exact_after)
+        rule = self._round_rule(plan, rounds, damping, tolerance)
+        return messages.stepped(runner, plan, programs, self._tables, encoded, rule)
 
     # Learning
 

@@ -16,6 +16,7 @@ from ..flow.constraints import Constraints
 from ..flow.evidence import encode
 from ..flow.gaussian_leaves import GaussianLeaves, Moments
 from ..flow.leaf_estep import with_messages
+from ..flow.messages import RoundRule
 from ..flow.moment_constraints import MomentConstraints
 from ..flow.mstep import named_lines
 from ..flow.online import Online
@@ -28,6 +29,9 @@ from ..tables.encoded import EncodedTable, Evidence
 from .blocks import SISO, Block
 from .supervisor import layers_of, make_plan, specification_of
 from .wiring import Wiring
+
+LOOP_ROUNDS = 500
+"""Parallel rounds on a loop, at most, unless given."""
 
 
 class WiredModel:
@@ -342,13 +346,15 @@ class WiredModel:
         """Return the number of parallel rounds that reach everything, which may be larger with paused blocks."""
         return self.diameter if plan is self._plans.get(frozenset()) else plan.reach
 
-    def _round_settings(self, plan: Plan, rounds: int | None, damping: float | None) -> tuple[int, float]:
+    def _round_rule(self, plan: Plan, rounds: int | None, damping: float | None, tolerance: float) -> RoundRule:
+        """How parallel rounds are run; a number of them and a damping are chosen unless they are given."""
         rest = (0.0 if plan.is_tree else 0.5) if damping is None else damping
         settings.number("damping", rest, below=1)
-        if rounds is None:
-            return (self._rounds_needed(plan) if plan.is_tree and rest == 0 else 500), rest
-        settings.whole("rounds", rounds, 0)
-        return rounds, rest
+        if rounds is not None:
+            settings.whole("rounds", rounds, 0)
+        needed = self._rounds_needed(plan) if plan.is_tree and rest == 0 else None
+        usual = LOOP_ROUNDS if needed is None else needed
+        return RoundRule(usual if rounds is None else rounds, rest, tolerance, needed)
 
     def _require(self, ability: str, kind: type[FgrnError] = FgrnError) -> None:
         """Refuse what a network of this kind cannot do."""

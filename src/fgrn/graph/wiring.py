@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -21,9 +21,9 @@ class Wiring:
     """Blocks with checked connections: every variable, its driver and its reader."""
 
     blocks: tuple[Block, ...]
-    variables: dict[str, Variable] = field(init=False)
-    drivers: dict[str, int] = field(init=False)
-    readers: dict[str, int] = field(init=False)
+    variables: Mapping[str, Variable] = field(init=False)
+    drivers: Mapping[str, int] = field(init=False)
+    readers: Mapping[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
         if not self.blocks:
@@ -32,14 +32,16 @@ class Wiring:
             if not isinstance(block, Block):
                 raise WiringError(f"A Network is made of Source, SISO and Diverter blocks. Got {block!r} instead.")
         object.__setattr__(self, "variables", self._joined_variables())
-        object.__setattr__(self, "drivers", {})
-        object.__setattr__(self, "readers", {})
+        drivers: dict[str, int] = {}
+        readers: dict[str, int] = {}
         for number, block in enumerate(self.blocks):
-            for side, variables in ((self.drivers, block.drives), (self.readers, block.reads)):
+            for side, variables in ((drivers, block.drives), (readers, block.reads)):
                 for variable in variables:
                     if variable.name in side:
                         raise self._joint_error(variable.name)
                     side[variable.name] = number
+        object.__setattr__(self, "drivers", drivers)
+        object.__setattr__(self, "readers", readers)
         self._check_connected()
         self._check_factors()
         check_ties(self.blocks)

@@ -8,7 +8,7 @@ last bit, however the rows came in.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -45,8 +45,8 @@ Coder = Callable[[str, Any], np.ndarray]
 class Coding(NamedTuple):
     """How columns are encoded: their names in the encoded table, numbers of states, and the function to codes."""
 
-    kept: dict[str, str]
-    states: dict[str, int]
+    kept: Mapping[str, str]
+    states: Mapping[str, int]
     code: Coder
 
     @property
@@ -63,7 +63,7 @@ class WeightedBatch(NamedTuple):
     """A batch of a stream, its columns by value, and the weights of its rows."""
 
     batch: Batch
-    columns: dict[str, Any]
+    columns: Mapping[str, Any]
     weights: np.ndarray | None
 
 
@@ -426,7 +426,7 @@ class BySchema:
             warn(kind=UnseenLevelWarning, remedies=STOP_AT_UNSEEN, **parts)
 
 
-def _finite(stream: Stream, batch: Batch, columns: dict[str, Any]) -> dict[str, Any]:
+def _finite(stream: Stream, batch: Batch, columns: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of a batch with infinite numbers replaced by NaN, each reported to the stream."""
     from ..tables.text_reader import infinite
 

@@ -6,16 +6,18 @@ same call gives the same bits. What was decided in learning is kept with its his
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .. import engines
 from ..core.exceptions import FgrnError, LearningError, Remedy, counted
+from ..flow.esteps import Cannot, EStep, ESteps, WholeEStep
 
 if TYPE_CHECKING:
     from ..flow.counts import CountingMethod
-    from ..flow.em import ESteps, Rule
+    from ..flow.rule import Rule
     from ..plan.plan import Plan
     from ..tables.encoded import EncodedTable
 
@@ -64,7 +66,8 @@ class Execution:
     rows_at_once   how many rows made a block
     threads        how many threads shared the blocks, at most
     starts_at_once how many random starts were run at the same time, each on threads of its own
-    together       how many random starts were counted for in one call, whose work the threads shared
+    together       how many random starts were counted for in one call, whose work the threads shared: one thread, if
+                   that was little
     batches        in how many batches the rows came, in mini-batch EM
     """
 
@@ -87,10 +90,14 @@ class Execution:
         starts_at_once: int = 1,
         batches: int = 1,
         together: int = 1,
+        shared_by: int = 1,
     ) -> Execution:
-        """Make the record from the method of an E-step and the number of rows, or of each batch of them."""
+        """Make the record from the method of an E-step and the number of rows, or of each batch of them.
+
+        `shared_by` is how many threads share a call that counts for starts which learn together.
+        """
         blocks = -(-method.rows // max(method.rows_at_once, 1))
-        threads = max(1, min(method.threads, max(blocks, together)))
+        threads = shared_by if together > 1 else max(1, min(method.threads, blocks))
         return cls(
             engine, method.kernel, rows, rows if batches > 1 else method.rows, min(method.rows_at_once, method.rows),
             threads, starts_at_once, max(batches, 1), together,
@@ -143,6 +150,28 @@ def engine_for(
             remedies=Remedy("use that engine", engine="torch"),
         )
     return engines.get(name, **given)
+
+
+WITHOUT = {"cycles": "must be 1", "batch_size": "must be left out"}
+"""By a setting that some E-steps cannot do: what it has to be then."""
+
+Offer = TypeVar("Offer")
+
+
+def offered(what: Offer | Cannot, setting: str, value: object = None) -> Offer:
+    """Return what an E-step offers for a setting; an error that names the setting if it cannot do this."""
+    if isinstance(what, Cannot):
+        raise LearningError(f"{WITHOUT[setting]}: {what.since}.", setting=setting, value=value)
+    return what
+
+
+def esteps_of(estep: WholeEStep, rule: Rule, weight: float, held_out: EStep | None) -> ESteps:
+    """Return the E-steps that learning by this rule takes, of those that the one over all rows offers."""
+    batches: Sequence[EStep] = ()
+    if rule.batch_size is not None:
+        batches = offered(estep.batches, "batch_size", rule.batch_size)(rule.batch_size, rule.seed)
+    cycles = offered(estep.cycles, "cycles", rule.cycles) if rule.cycles > 1 else None
+    return ESteps(estep, weight, batches, held_out, cycles)
 
 
 def starts_at_once(method: CountingMethod, rule: Rule, watch: object) -> int:

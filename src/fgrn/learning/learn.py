@@ -15,10 +15,10 @@ from ..flow.mstep import Smoothing
 from ..flow.parameters import Parameters, Specification
 from ..tables.encoded import EncodedTable, Evidence
 from .checkpoints import Journal
-from .execution import Execution, limits_of, starts_at_once, starts_together
+from .execution import Execution, esteps_of, limits_of, starts_at_once, starts_together
 from .run_identity import about
 
-EStepOf = Callable[[Evidence], em.EStep]
+EStepOf = Callable[[Evidence], em.WholeEStep]
 """From rows in one place to the E-step over them."""
 
 
@@ -46,7 +46,7 @@ class Training:
 
     def run(
         self,
-        estep: em.EStep,
+        estep: em.WholeEStep,
         parameters: Parameters,
         journal: Journal | None,
         run: Mapping[str, Any] | None = None,
@@ -70,18 +70,17 @@ class Training:
             told = {"smoothing": smooth.given, "holes": self.holes, **others, **(run or {})}
             described = partial(about, self.model, self.structure, self.spec, self.table, self.rule, told)
             keeper = journal.keeper(self.model, described)
-        size = self.rule.batch_size
-        batches = () if size is None else estep.batches(size, self.rule.seed)
-        esteps = em.ESteps(estep, self.table.weight, batches, held_out)
+        esteps = esteps_of(estep, self.rule, self.table.weight, held_out)
         method = esteps.method
         together = starts_together(esteps, self.rule, self.watch, self.spec.layout.size)
         at_once = starts_at_once(method, self.rule, self.watch) if together == 1 else 1
+        shared_by = esteps.together.threads(together) if together > 1 and esteps.together else 1
         starts = {"starts_at_once": at_once, "starts_together": together}
         learn = partial(em.learn, esteps, self.spec, parameters, self.rule, smooth, self.watch, keeper, **starts)
         with limits_of(method):
             learnt, history = learn() if keeper is None else keeper.journal.finished(learn, keeper.so_far)
         ran = run or {"engine": None, "merge": None}  # rows are counted as they are
-        how = Execution.of(ran["engine"], method, self.table.rows, at_once, len(batches), together)
+        how = Execution.of(ran["engine"], method, self.table.rows, at_once, len(esteps.batches), together, shared_by)
         history, ran = replace(history, execution=str(how)), {**ran, "kernel": how.kernel}
         record = em.training_record(history, self.table.rows, self.rule, smooth.given, self.holes, ran)
         return learnt, history, record
@@ -92,7 +91,7 @@ def estep_over(
     explain: Callable[..., ImpossibleEvidence] | None,
     evidence: Evidence,
     among: str,
-) -> em.EStep:
+) -> em.WholeEStep:
     """Return the E-step over rows, whose errors explain an impossible row and name its file and line."""
 
     def told(error: ImpossibleEvidence, values: np.ndarray) -> ImpossibleEvidence:

@@ -9,7 +9,7 @@ from typing import Any
 from ..bayes.bayesian import BayesianNetwork
 from ..bayes.factored import FactoredModel
 from ..bayes.tree_mixture import TreeMixture
-from ..core.exceptions import FgrnError
+from ..core.exceptions import FgrnError, Remedy
 from ..core.variable import Variable
 from ..graph.chain import Chain
 from ..graph.network import Network
@@ -24,7 +24,9 @@ from .plan_bytes import Packed, pack_orders, pack_plan, pack_program
 FORMAT = 1
 """Of the data in a page; its script reads this one."""
 
-ELSEWHERE = "`fgrn explore MODEL --serve` shows the same page, and Python infers."
+SERVED = Remedy(
+    "use {} to see the same page, while Python infers", "the server of the command `fgrn explore`", serve=True
+)
 """What to do with a model that is too large for a page."""
 
 MOST_VARIABLES = 1000
@@ -45,7 +47,7 @@ class Shown:
     model: FactoredModel | Network
     network: Network
     cards: tuple[Variable, ...]
-    columns: dict[str, Any]  # of an estimator: its class and its columns
+    columns: Mapping[str, Any]  # of an estimator: its class and its columns
 
 
 MOST_SENT = 5_000_000
@@ -166,5 +168,6 @@ def _check_size(plan: Plan) -> None:
     if states > MOST_JOINT_STATES:
         raise FgrnError(
             f"Exact inference in this model visits {states:,} joint states, too many for a browser "
-            f"({MOST_JOINT_STATES:,} at most). {ELSEWHERE}"
+            f"({MOST_JOINT_STATES:,} at most).",
+            remedies=SERVED,
         )

@@ -15,7 +15,7 @@ from typing import Any
 from ..core.exceptions import FgrnError
 from ..core.variable import Variable
 from ..core.whole_file import reason_of, write_whole
-from .export import ELSEWHERE, document, served_document, shown_model
+from .export import SERVED, document, served_document, shown_model
 
 MOST_BYTES = 50_000_000
 """Of a page: browsers open larger files slowly, if at all."""
@@ -116,7 +116,8 @@ def explore(
     if page.size > MOST_BYTES:
         raise FgrnError(
             f"The page would have {page.size / 1e6:,.0f} MB, and browsers open up to {MOST_BYTES / 1e6:,.0f} MB "
-            f"in reasonable time. {ELSEWHERE}"
+            "in reasonable time.",
+            remedies=SERVED,
         )
     if path is not None:
         page.save(path)

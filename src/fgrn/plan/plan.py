@@ -10,7 +10,7 @@ Three things live here, none of which computes:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -40,8 +40,8 @@ class Layout(ReadOnlyArrays):
     table_offsets: np.ndarray = field(init=False)
     prior_offsets: np.ndarray = field(init=False)
     size: int = field(init=False)
-    _tables: dict[str, int] = field(init=False, repr=False)
-    _priors: dict[str, int] = field(init=False, repr=False)
+    _tables: Mapping[str, int] = field(init=False, repr=False)
+    _priors: Mapping[str, int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         numbered = {tie: number for number, tie in enumerate(self.ties) if tie is not None}
@@ -175,7 +175,7 @@ class Plan(ReadOnlyArrays):
     # (kind, block, parent leg or edge) from the root outwards; empty on a loop
     order: tuple[tuple[int, int, int], ...]
     root: np.ndarray  # positions in `order` that are roots, one per connected piece
-    index: dict[str, int] = field(init=False)
+    index: Mapping[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "index", {name: edge for edge, name in enumerate(self.names)})
@@ -272,7 +272,7 @@ class Plan(ReadOnlyArrays):
         return {Message(self.edge(name), way) for name in names for way in (True, False)}
 
 
-def _found(kind: str, name: Name, numbers: dict[str, int]) -> int:
+def _found(kind: str, name: Name, numbers: Mapping[str, int]) -> int:
     try:
         return numbers[name_of(name)]
     except (KeyError, TypeError):

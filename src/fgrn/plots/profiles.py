@@ -102,7 +102,7 @@ def prototypes(
 class ColumnProfile:
     """The profile of a column: labels of levels, probabilities (levels, states), baseline (levels,) or None."""
 
-    labels: list[str]
+    labels: tuple[str, ...]
     values: np.ndarray
     general: np.ndarray | None
 
@@ -219,7 +219,7 @@ def _column_profile(
         values = np.concatenate([values[kept], values[others].sum(axis=0, keepdims=True)])
         general = np.append(general[kept], general[others].sum())
         labels = [*(labels[at] for at in kept), f"{len(others):,} others"]
-    return ColumnProfile(labels, values, None if base is None else general)
+    return ColumnProfile(tuple(labels), values, None if base is None else general)
 
 
 def _difference(table: ColumnProfile, weights: np.ndarray) -> float:

@@ -50,10 +50,10 @@ class Explanation:
     state: Label
     probability: float
     prior: float
-    contributions: dict[str, float]
-    values: dict[str, Any]
+    contributions: Mapping[str, float]
+    values: Mapping[str, Any]
     log_odds: float
-    certain: dict[str, float] = field(default_factory=dict)
+    certain: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def ranked(self) -> list[tuple[str, float]]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class MostProbable(NamedTuple):
     """The most probable joint labels of variables, and the log-probability of these together with the evidence."""
 
-    labels: dict[str, Any]
+    labels: Mapping[str, Any]
     log_probability: Any
 
 

@@ -51,11 +51,11 @@ class Dataset:
     """
 
     name: str
-    columns: dict[str, list[Any]]
+    columns: Mapping[str, list[Any]]
     target: str
     description: str
     source: str
-    levels: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def features(self) -> dict[str, list[Any]]:

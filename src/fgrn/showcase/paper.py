@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,8 +27,9 @@ import numpy as np
 from ..core import settings
 from ..graph.network import Network
 from ..graph.structures import lvm
+from ..tables.column_inference import MOST_NUMBERS
 from ..tables.frames import Coded, states
-from ..tables.schema import MOST_NUMBERS, Schema
+from ..tables.schema import Schema
 from . import datasets
 from .paper_results import (
     CHOICES,
@@ -75,15 +76,16 @@ def run(
     tables = {name: _CodedTable.of(datasets.load(name, folder)) for name in FIGURES}
     counts = {"file": 2 if quick else STARTS, "random": min(splits, 3) if quick else splits}
     parts = [(name, order, number) for name in tables for order in ROW_ORDERS for number in range(counts[order])]
-    scores: dict[tuple[str, str, str], Score] = {}
+    runs: dict[tuple[str, str, str], list[PaperRun]] = {}
     tell: Watch = watch or (lambda *_: None)
     for done, (name, order, number) in enumerate(parts):
         tell(f"{name}, {'start' if order == 'file' else 'split'} {number + 1}", done, len(parts) + 1)
         for method, outcome in _outcomes(tables[name], FIGURES[name].learnt, order, number, quick):
-            scores.setdefault((name, method, order), Score(name, method, order)).runs.append(outcome)
+            runs.setdefault((name, method, order), []).append(outcome)
     tell("multiplications and memory", len(parts), len(parts) + 1)
     memory = _measure_memory(tables["contraceptive"], [1000] if quick else [1000, 10_000])
-    return Results(tuple(scores.values()), _count_multiplications(), memory, time.perf_counter() - began)
+    scores = tuple(Score(*key, tuple(found)) for key, found in runs.items())
+    return Results(scores, _count_multiplications(), memory, time.perf_counter() - began)
 
 
 # Accuracies
@@ -93,9 +95,9 @@ def run(
 class _CodedTable:
     """A table as codes (rows, columns), the class last, and the values of columns with many distinct numbers."""
 
-    states: dict[str, list[Any]]
+    states: Mapping[str, Sequence[Any]]
     codes: np.ndarray
-    numbers: dict[int, list[Any]]
+    numbers: Mapping[int, Sequence[Any]]
 
     @classmethod
     def of(cls, table: datasets.Dataset) -> _CodedTable:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..tables.schema import MOST_NUMBERS
+from ..tables.column_inference import MOST_NUMBERS
 
 HIDDEN, PAPER_EPOCHS, CYCLES, MOST_CYCLES, CONVERGED = 20, 20, 5, 10, 1e-3
 SMOOTHING, PAPER_BINS, CHOICES, FOLDS = 1.0, 6, (2, 4, 8, 12, 20), 3
@@ -80,7 +80,7 @@ class Score:
     table: str
     method: str
     order: str
-    runs: list[PaperRun] = field(default_factory=list)
+    runs: tuple[PaperRun, ...] = ()
 
     def mean(self, part: str = "test") -> float:
         """Return the mean over the runs of "test" or another field of a run."""
@@ -139,7 +139,7 @@ class Results:
     """The results of `run`; `str` and `as_markdown` show them, `as_dict` is for programs."""
 
     scores: tuple[Score, ...]
-    operations: dict[str, int]
+    operations: Mapping[str, int]
     memory: tuple[Memory, ...]
     seconds: float
 

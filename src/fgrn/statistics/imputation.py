@@ -7,7 +7,7 @@ missing value given the class, so that values of one row go together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,8 +59,8 @@ class MissingValues:
     item: int
     column: Column
     rows: tuple[int, ...]
-    values: list[Any]
-    donors: Mapping[int, list[Any]]
+    values: Sequence[Any]
+    donors: Mapping[int, Sequence[Any]]
 
     @classmethod
     def of(cls, item: int, column: Column, codes: np.ndarray, values: list[Any]) -> MissingValues:

@@ -17,11 +17,10 @@ import numpy as np
 from ..core.labels import Label
 from ..core.printing import html_table, text_table
 from .continuous_items import ContinuousItems
-from .fisher_information import Information, Inverse, information
-from .intervals import check_level
+from .fisher_information import Information, Inverse
 from .latent_classes import ClassLogits, LatentClasses, Patterns
 from .results import Result
-from .standard_errors import ErrorKind, StandardErrors, errors_of, parameter_covariance
+from .standard_errors import ErrorKind, StandardErrors, errors_by, errors_of
 
 UNDETERMINED = 1e-6
 """How far an estimate may move along a direction that the rows do not determine, to be determined itself."""
@@ -222,11 +221,7 @@ def profile_errors(
     logits: ClassLogits | None = None,
 ) -> ProfileErrors:
     """The standard errors of a model on the rows that it was learnt from; see `standard_errors`."""
-    kind = kind or ErrorKind()
-    check_level(level)
-    found = information(model, rows, logits)
-    inverse, covariance = parameter_covariance(found, rows, kind)
-    return profile_errors_of(model, rows, found, inverse, covariance, kind.name, level)
+    return errors_by(profile_errors_of, model, rows, kind, level, logits)
 
 
 def profile_errors_of(

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.exceptions import LearningError
 from ..flow.counts import CountingMethod, Counts
+from ..flow.esteps import Cannot
 from ..flow.gaussian_leaves import StandardNumbers
 from ..plan.plan import Layout
 from .alignment import nearest_order
@@ -59,6 +59,8 @@ class SizesEStep:
     sizes: RowSizes
     layout: Layout
 
+    cycles = Cannot("a regression in one step updates tables once an epoch")
+
     @property
     def method(self) -> CountingMethod:
         """How the expected counts are computed: all rows at once."""
@@ -85,10 +87,6 @@ class SizesEStep:
         if leaves is not None:
             counts = np.concatenate([counts, leaves.counts(shares, StandardNumbers.of(leaves, rows.numbers))])
         return Counts(counts, found.value, rows.weight)
-
-    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
-        """Raise an error: tables are updated once an epoch."""
-        raise LearningError("must be 1 for a regression in one step.", setting="cycles")
 
     def batches(self, size: int, seed: int) -> Sequence[SizesEStep]:
         """This one itself: all rows are one batch."""

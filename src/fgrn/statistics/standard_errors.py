@@ -12,9 +12,10 @@ The covariance matrix of the logits becomes that of the probabilities by the del
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -282,11 +283,26 @@ def standard_errors(
         logits: class sizes that depend on covariates of the rows; those of the result are means over the rows, whose
             covariates are taken as given.
     """
+    return errors_by(errors_of, model, rows, kind, level, logits)
+
+
+Errors = TypeVar("Errors")
+
+
+def errors_by(
+    make: Callable[[LatentClasses, Patterns, Information, Inverse, np.ndarray, str, float], Errors],
+    model: LatentClasses,
+    rows: Patterns,
+    kind: ErrorKind | None,
+    level: float,
+    logits: ClassLogits | None,
+) -> Errors:
+    """Standard errors that `make` puts together from the information matrix, its inverse, and the covariance."""
     kind = kind or ErrorKind()
     check_level(level)
     found = information(model, rows, logits)
     inverse, covariance = parameter_covariance(found, rows, kind)
-    return errors_of(model, rows, found, inverse, covariance, kind.name, level)
+    return make(model, rows, found, inverse, covariance, kind.name, level)
 
 
 def errors_of(

@@ -13,7 +13,7 @@ rows, holding messages), and that is decided where learning chooses its E-step.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import pairwise
@@ -54,7 +54,7 @@ class Variables(Protocol):
         """The labels of the states of each variable."""
 
     @property
-    def index(self) -> dict[str, int]:
+    def index(self) -> Mapping[str, int]:
         """The number of each name."""
 
 
@@ -66,7 +66,7 @@ class NamedStates:
     labels: tuple[Labels, ...]
 
     @cached_property
-    def index(self) -> dict[str, int]:
+    def index(self) -> Mapping[str, int]:
         """The number of each name."""
         return {name: number for number, name in enumerate(self.names)}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from math import inf, isfinite
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ import numpy as np
 from ..core import printing, settings
 from ..core.exceptions import (
     EmptyColumnWarning,
-    ManyLevelsWarning,
     Remedy,
     SchemaError,
     UnseenLevelWarning,
@@ -29,30 +28,18 @@ from ..core.exceptions import (
 )
 from ..core.labels import Label, is_number
 from . import frames, table_warnings
-from .bins import binned_column
+from .column_inference import continuous_column, inferred_column
 from .columns import (
-    MOST_BITS,
-    REPLACE,
     STOP_AT_UNSEEN,
     Column,
     bin_labels,
-    checked_dictionary,
-    continuous_numbers,
-    missing_remedy,
-    numeric,
     plain_value,
 )
 from .distinct_values import Distinct
-from .equal_values import distinct
 from .frames import Coded
-from .missing import is_missing_word
 
 MOST_LEVELS = 50
 """The most distinct words of a column by default: with more it looks like a name or an identifier."""
-
-MOST_NUMBERS, FEW_NUMBERS, REPEATS = 12, 3, 3
-"""When the distinct numbers of a column are its levels: at most MOST_NUMBERS, and either at most FEW_NUMBERS or each in
-REPEATS rows on average. Otherwise they are put into bins."""
 
 BINS = 5
 
@@ -125,9 +112,9 @@ class Schema(Mapping[str, Column]):
 
         def described(name: str, column: Any) -> Column:
             if name in named:
-                return _continuous(name, column, codes)
-            found = _inferred(name, column, given.get(name), codes, bins, max_levels, weights)
-            return _continuous(name, column, codes) if continuous == "auto" and found.is_binned else found
+                return continuous_column(name, column, codes)
+            found = inferred_column(name, column, given.get(name), codes, bins, max_levels, weights)
+            return continuous_column(name, column, codes) if continuous == "auto" and found.is_binned else found
 
         found = cls(replace(described(name, column), missing_words=codes is None) for name, column in columns.items())
         empty = [name for name, column in found.items() if not column.levels and not column.continuous]
@@ -320,137 +307,6 @@ def _columns_of(data: Any, weights: Any) -> dict[str, Any]:
     from ..learning.encoding import checked_weight_name, rows_of_source
 
     return dict(rows_of_source(data).distinct(checked_weight_name(weights)))
-
-
-def _inferred(
-    name: str,
-    column: Any,
-    categories: Sequence[Any] | None,
-    missing: tuple[Label, ...] | None,
-    bins: int,
-    max_levels: int,
-    weights: np.ndarray | None,
-) -> Column:
-    """Return the inferred description of one column."""
-    table_warnings.check_column_name(name)
-    rows, given = None, column
-    if isinstance(column, Distinct):
-        rows, (column, weights) = column.rows, column.column
-    if isinstance(column, np.ndarray) and column.ndim != 1 and column.size:
-        raise SchemaError(f"it has {counted(column.ndim, 'dimension')}, and a column of a table has one.", column=name)
-    found = _distinct_values(column, name, rows is None)
-    used = missing
-    if used is None:
-        used = tuple(value for value in found if is_missing_word(value) and value not in (categories or ()))
-    ordered = categories is not None
-    if categories is None and isinstance(column, frames.DictionaryColumn) and column.categorical:
-        ordered = column.ordered
-        categories = [value for value in column.values if missing is not None or not is_missing_word(value)]
-    levels = [value for value in found if value not in used]
-    rows = rows if rows is not None else 1 if frames.is_bare(column) else len(column)
-    if categories is not None and (levels or not rows):  # a categorical column without any value has no levels
-        levels = [plain_value(value, name) for value in categories if value not in used]
-    if not levels:
-        return Column(name, (), missing=used)
-    if categories is None and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in levels):
-        numbers = numeric(column, name, used)
-        known = ~np.isnan(numbers)
-        weight = float(known.sum() if weights is None else np.asarray(weights)[known].sum())
-        if len(levels) > MOST_NUMBERS or (len(levels) > FEW_NUMBERS and weight < REPEATS * len(levels)):
-            return binned_column(name, numbers, used, bins, weights)
-        return Column(name, tuple(sorted(_storable_level(level, name) for level in levels)), missing=used, ordered=True)
-    if len(levels) > max_levels:
-        odd = table_warnings.words_among_numbers(dict.fromkeys(levels, 1)) if categories is None else []
-        if odd:
-            more = f" ({len(odd) - 1:,} more are none either)" if odd[1:] else ""
-            raise SchemaError(
-                f"{odd[0]!r} is no number{more}; the other {len(levels) - len(odd):,} distinct values are.",
-                row=None if isinstance(given, Distinct) else frames.as_list(column).index(odd[0]),
-                column=name,
-                value=odd[0],
-                remedies=(*REPLACE, missing_remedy(odd[0])),
-            )
-        if len(levels) <= rows / 2 and max_levels > 1:
-            return _with_other(name, column, levels, max_levels, weights, used)
-        what = "distinct values" if categories is None else "categories"
-        raise table_warnings.too_many_levels(name, levels, rows, what, len(found) != len(levels))
-    levels = [_storable_level(level, name) for level in levels]
-    if categories is None:
-        levels.sort(key=lambda value: (isinstance(value, str), value))
-    return Column(name, tuple(levels), missing=used, ordered=ordered)
-
-
-def _continuous(name: str, column: Any, missing: tuple[Label, ...] | None) -> Column:
-    """Return the description of a column whose numbers are taken as they are."""
-    table_warnings.check_column_name(name)
-    if isinstance(column, Distinct):
-        raise SchemaError("it is continuous, and such columns are read from tables in memory.", column=name)
-    numbers = continuous_numbers(column, name, missing)
-    if np.isnan(numbers).all():
-        raise SchemaError("it has no known number.", column=name, remedies=Remedy("leave it out", "", drop=name))
-    return Column(name, (), missing=missing or (), continuous=True)
-
-
-def _with_other(
-    name: str, column: Any, levels: list[Any], most: int, weights: np.ndarray | None, missing: tuple[Label, ...]
-) -> Column:
-    """Return a column of the most frequent levels, and one for all other values, with a warning that says so."""
-    column = checked_dictionary(column, name)
-    shares = column.counts if weights is None else np.bincount(column.codes + 1, weights, len(column.values) + 1)[1:]
-    frequent: dict[Any, float] = dict.fromkeys(levels, 0.0)
-    for given, share in zip(column.values, shares.tolist(), strict=True):
-        value = plain_value(given, name)
-        if value in frequent:
-            frequent[value] += share
-    ranked = sorted(levels, key=lambda level: (-frequent[level], str(level)))
-    kept = sorted(ranked[: most - 1], key=lambda value: (isinstance(value, str), value))
-    other = "other"
-    while other in levels or other in missing:
-        other += "_"
-    share = sum(frequent[level] for level in ranked[most - 1 :]) / max(sum(frequent.values()), 1e-300)
-    warn(
-        f"{len(levels):,} levels are many. The {len(levels) - most + 1:,} rarest, in {share:.1%} of the rows, are one "
-        f"level, {other!r}.",
-        ManyLevelsWarning,
-        column=name,
-        remedies=Remedy("keep them all", max_levels=len(levels)),
-    )
-    return Column(name, (*(_storable_level(level, name) for level in kept), other), missing=missing, other=other)
-
-
-def _storable_level(level: Any, name: str) -> Any:
-    """Return a level as a model file can hold it: an integer of at most 64 bits, or an equal float."""
-    if not isinstance(level, int) or level.bit_length() <= MOST_BITS:
-        return level
-    if int(float(level)) != level:
-        raise SchemaError(
-            f"{level} has more than {MOST_BITS} bits, so a model file cannot hold it as a level.",
-            column=name,
-            value=level,
-            remedies="turn the values of the column into words",
-        )
-    return float(level)
-
-
-def _distinct_values(column: Any, name: str, rows: bool) -> dict[Any, None]:
-    """Return the distinct values of a column that are not missing; errors name the row if `rows` is true."""
-    if frames.is_numbers(column):
-        values = np.unique(column)
-        values = values[values == values]  # without NaN
-        found = dict.fromkeys(plain_value(value, name) for value in values)
-    else:
-        apart = checked_dictionary(column, name)
-        table_warnings.check_text(apart, name, rows)
-        found = distinct((plain_value(value, name) for value in apart.found), name)
-    endless = next((value for value in found if value in (inf, -inf)), None)
-    if endless is not None:
-        row = None
-        if rows:
-            row, endless = next(
-                (row, value) for row, value in enumerate(frames.as_list(column)) if value in (inf, -inf)
-            )
-        raise SchemaError("infinity is in no bin, and no level.", row=row, column=name, value=endless, remedies=REPLACE)
-    return found
 
 
 def _codes_text(codes: Iterable[Label]) -> str:

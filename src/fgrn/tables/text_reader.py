@@ -73,7 +73,7 @@ class TextBatch(NamedTuple):
 
     table: Any
     numbers: Sequence[int]
-    missing: Mapping[str, Counter[str]]
+    missing: Mapping[str, Mapping[str, int]]
 
 
 def infinite(row: int, column: str, value: float) -> BadRow:
@@ -377,7 +377,7 @@ class _ParsedBlock(NamedTuple):
 
     table: Any
     numbers: np.ndarray
-    bad: list[BadRow]
+    bad: Sequence[BadRow]
     total: int
 
     def parts(self, on_bad: Callable[[BadRow], None], where: str) -> Iterator[tuple[Any, np.ndarray]]:

@@ -12,6 +12,7 @@ variable for every joint state, None where it is the whole space.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -78,9 +79,9 @@ class CliqueTree:
 
     sizes: np.ndarray
     depth: np.ndarray
-    links: dict[int, CliqueLink]
+    links: Mapping[int, CliqueLink]
     leaves: tuple[CliqueLeaf, ...]
-    home: dict[int, CliquePart]
+    home: Mapping[int, CliquePart]
     roots: tuple[int, ...]
 
 

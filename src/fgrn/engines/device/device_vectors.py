@@ -38,7 +38,7 @@ class TableBlock:
     items    their numbers: those of tables, and after all tables those of priors
     """
 
-    items: list[int]
+    items: tuple[int, ...]
     rows: int
     columns: int
     turned: bool
@@ -85,7 +85,7 @@ class VectorLayout:
         found: dict[tuple[int, int, bool, bool], list[int]] = {}
         for item in order:
             found.setdefault((*self.shapes[item], item in turned, item >= tables), []).append(item)
-        self.blocks = [TableBlock(items, rows, columns, way) for (rows, columns, way, _), items in found.items()]
+        self.blocks = [TableBlock(tuple(items), rows, columns, way) for (rows, columns, way, _), items in found.items()]
         self.place = {
             item: (number, position)
             for number, block in enumerate(self.blocks)
@@ -140,7 +140,7 @@ class VectorLayout:
 
     def is_chosen(self, block: TableBlock, chosen: np.ndarray) -> torch.Tensor | None:
         """Which tables of a block are among those chosen, by item, to be broadcast; None if all of them are."""
-        mine = chosen[block.items]
+        mine = chosen[list(block.items)]
         return None if mine.all() else torch.as_tensor(mine, device=self.device)[:, None, None]
 
     def taken(self, blocks: Sequence[torch.Tensor], items: Sequence[int], turned: bool) -> torch.Tensor:
@@ -243,7 +243,7 @@ class DeviceVector:
         is_frozen = np.zeros(len(layout.shapes), dtype=bool) if exact is None else exact.frozen
         out = exact.start.copy() if exact is not None and is_frozen.any() else np.empty(len(self))
         for number, (block, tensor) in enumerate(zip(layout.blocks, self.blocks, strict=True)):
-            if is_frozen[block.items].all():
+            if is_frozen[list(block.items)].all():
                 continue
             for some in block.pieces():
                 part = tensor[some].to(torch.float64)

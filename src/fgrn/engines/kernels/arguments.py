@@ -318,3 +318,75 @@ class HiddenTreeTotals(NamedTuple):
     counts: np.ndarray
     missing: np.ndarray
     prior: np.ndarray
+
+
+class ScoredRows(NamedTuple):
+    """Rows in which all columns are known, for scores of families.
+
+    codes     (columns, rows): the state of each column in each row
+    sizes     (columns,): the number of states of each column
+    weights   (rows,): the weight of each row, or (1,) of all
+    train     rows from this one on are kept back
+    """
+
+    codes: np.ndarray
+    sizes: np.ndarray
+    weights: np.ndarray
+    train: int
+
+
+class ScoredBits(NamedTuple):
+    """Rows in which all columns are known, as bits of words, see `bit_columns`.
+
+    bits      (states of all columns, words): which rows have a state
+    first     (columns,): the first state of each column among these; -1 for a column without bits
+    sizes     (columns,): the number of states of each column
+    blocks    (blocks, 3): where each block of words begins and ends, and whether its rows are kept back
+    weights   (blocks,): the weight of every row of a block
+    """
+
+    bits: np.ndarray
+    first: np.ndarray
+    sizes: np.ndarray
+    blocks: np.ndarray
+    weights: np.ndarray
+
+
+class CellRoom(NamedTuple):
+    """Scratch arrays for the cells of families: the weight of their rows, that of rows kept back, and a few terms."""
+
+    counts: np.ndarray
+    back: np.ndarray
+    few: np.ndarray
+
+
+class BitRoom(NamedTuple):
+    """Scratch arrays for cells in a block of words: their rows, (cells, words), and how many there are, (cells,)."""
+
+    rows: np.ndarray
+    inside: np.ndarray
+
+
+class SubsetRoom(NamedTuple):
+    """Scratch arrays for going through the subsets of columns depth first.
+
+    places          the number of each occupied cell of the last division
+    groups          (columns + 1, rows): the group of each row at each depth
+    found, chosen   (columns + 1,): how many groups there are, and the column that was added
+    """
+
+    places: np.ndarray
+    groups: np.ndarray
+    found: np.ndarray
+    chosen: np.ndarray
+
+
+class FamilyColumns(NamedTuple):
+    """A child and what it is counted with: groups of rows (the joint states of its parents), and a column or NONE."""
+
+    codes: np.ndarray
+    child: np.uint64
+    states: np.uint64
+    group: np.ndarray
+    column: np.uint64
+    size: np.uint64

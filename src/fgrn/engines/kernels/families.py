@@ -6,6 +6,7 @@ from math import lgamma
 
 import numpy as np
 
+from .arguments import FamilyColumns
 from .basics import NONE, inlined, inner, kernel
 
 # The term of a cell with n rows, m rows that are kept back, and a prior count of a:
@@ -29,27 +30,28 @@ def cell_term(kind, count, back, prior):
 
 
 @inner
-def sum_of_terms(kind, counts, back, at, cells, prior, few):
-    """The sum of the terms of some cells from `at` on; `few` is room for the terms of small whole numbers."""
+def sum_of_terms(kind, room, at, cells, prior):
+    """The sum of the terms of some cells from `at` on; those of small whole numbers are computed once."""
     known = 0 if kind == KEPT_BACK or cells < FEW else FEW
     for number in range(known):
-        few[number] = cell_term(kind, float(number), 0.0, prior)
+        room.few[number] = cell_term(kind, float(number), 0.0, prior)
     total = 0.0
     for cell in range(at, at + cells):
-        count = counts[cell]
+        count = room.counts[cell]
         if kind == KEPT_BACK:
-            total += cell_term(kind, count, back[cell], prior)
+            total += cell_term(kind, count, room.back[cell], prior)
         elif count < known and count == np.floor(count):
-            total += few[int(count)]
+            total += room.few[int(count)]
         else:
             total += cell_term(kind, count, 0.0, prior)
     return total
 
 
 @inner
-def score_of_cells(kind, counts, back, at, lines, states, prior, few):
+def score_of_cells(kind, room, at, lines, states, prior):
     """The score of a family from the counts of its cells, the states of the child fastest; they are overwritten."""
-    total = sum_of_terms(kind, counts, back, at, lines * states, prior, few)
+    counts, back = room.counts, room.back
+    total = sum_of_terms(kind, room, at, lines * states, prior)
     for line in range(lines):  # sums over the child, in place: line <= line * states
         count, held = 0.0, 0.0
         for state in range(states):
@@ -59,18 +61,19 @@ def score_of_cells(kind, counts, back, at, lines, states, prior, few):
         counts[at + line] = count
         if kind == KEPT_BACK:
             back[at + line] = held
-    return total - sum_of_terms(kind, counts, back, at, lines, prior * states, few)
+    return total - sum_of_terms(kind, room, at, lines, prior * states)
 
 
 @inner
-def count_weighted(codes, child, states, group, column, size, cells, weights, train, counts, back):
+def count_weighted(family, cells, weights, train, room):
     """Add the weight of each row to its cell; those kept back to other cells."""
+    counts, back = room.counts, room.back
     for cell in range(cells):
         counts[cell] = 0.0
     for cell in range(min(cells, len(back))):
         back[cell] = 0.0
-    for row in range(len(group)):
-        cell = cell_of(codes, child, states, group, column, size, row)
+    for row in range(len(family.group)):
+        cell = cell_of(family, row)
         weight = weights[row] if len(weights) > 1 else weights[0]
         if row < train:
             counts[cell] += weight
@@ -79,65 +82,62 @@ def count_weighted(codes, child, states, group, column, size, cells, weights, tr
 
 
 @inner
-def count_equal(codes, child, states, group, column, size, cells, weight, counts):
+def count_equal(family, cells, weight, counts):
     """Count rows of one weight in their cells: in four tables, as rows after each other often have the same cell."""
-    rows = len(group)
+    rows = len(family.group)
     for cell in range(4 * cells):
         counts[cell] = 0.0
     for row in range(0, rows - 3, 4):
-        counts[cell_of(codes, child, states, group, column, size, row)] += 1.0
-        counts[cells + cell_of(codes, child, states, group, column, size, row + 1)] += 1.0
-        counts[2 * cells + cell_of(codes, child, states, group, column, size, row + 2)] += 1.0
-        counts[3 * cells + cell_of(codes, child, states, group, column, size, row + 3)] += 1.0
+        counts[cell_of(family, row)] += 1.0
+        counts[cells + cell_of(family, row + 1)] += 1.0
+        counts[2 * cells + cell_of(family, row + 2)] += 1.0
+        counts[3 * cells + cell_of(family, row + 3)] += 1.0
     for row in range(rows - rows % 4, rows):
-        counts[cell_of(codes, child, states, group, column, size, row)] += 1.0
+        counts[cell_of(family, row)] += 1.0
     for cell in range(cells):
         total = counts[cell] + counts[cells + cell] + counts[2 * cells + cell] + counts[3 * cells + cell]
         counts[cell] = weight * total
 
 
 @inlined
-def cell_of(codes, child, states, group, column, size, row):
+def cell_of(family, row):
     """The cell of a row in the table of a child given groups and a column."""
     row = np.uint64(row)
-    line = np.uint64(group[row])
-    if column != NONE:
-        line = line * size + np.uint64(codes[column, row])
-    return line * states + np.uint64(codes[child, row])
+    line = np.uint64(family.group[row])
+    if family.column != NONE:
+        line = line * family.size + np.uint64(family.codes[family.column, row])
+    return line * family.states + np.uint64(family.codes[family.child, row])
 
 
 @kernel
-def scores_beside(codes, sizes, child, group, groups, columns, weights, train, kind, priors, counts, back, few, out):
+def scores_beside(rows, child, group, groups, columns, kind, priors, room, out):
     """Scores of a child given groups of rows (the joint states of parents) and one column more: one for each column.
 
     Args:
-        codes: (columns, rows) the state of each column in each row; all are known.
-        sizes: the number of states of each column.
+        rows: see `arguments.ScoredRows`.
         child: the column that is the child.
         group: (rows,) the group of each row.
         groups: how many there are.
         columns: the further parents, one after the other; -1 for none.
-        weights: (rows,) the weight of each row, or (1,) of all.
-        train: rows from this one on are kept back.
         kind: of the terms.
         priors: the prior count of a cell, for each column.
-        counts: room for groups * largest size * states of the child cells, four times if there are no more than WIDE.
-        back: the same for rows kept back, if the kind needs them.
-        few: room for FEW terms.
+        room: for groups * largest size * states of the child cells, four times if there are no more than WIDE; the same
+            for rows kept back, if the kind needs them; for FEW terms.
         out: the scores, without penalties.
     """
     child = np.uint64(child)
-    states = np.uint64(sizes[child])
+    states = np.uint64(rows.sizes[child])
     for number in range(len(columns)):
         column = np.uint64(columns[number])
-        size = np.uint64(sizes[column] if column != NONE else 1)
+        size = np.uint64(rows.sizes[column] if column != NONE else 1)
         lines = np.uint64(groups) * size
         cells = lines * states
-        if kind == KEPT_BACK or len(weights) > 1 or cells > WIDE:
-            count_weighted(codes, child, states, group, column, size, cells, weights, train, counts, back)
+        family = FamilyColumns(rows.codes, child, states, group, column, size)
+        if kind == KEPT_BACK or len(rows.weights) > 1 or cells > WIDE:
+            count_weighted(family, cells, rows.weights, rows.train, room)
         else:
-            count_equal(codes, child, states, group, column, size, cells, weights[0], counts)
-        out[number] = score_of_cells(kind, counts, back, np.uint64(0), lines, states, priors[number], few)
+            count_equal(family, cells, rows.weights[0], room.counts)
+        out[number] = score_of_cells(kind, room, np.uint64(0), lines, states, priors[number])
 
 
 @kernel
@@ -154,47 +154,35 @@ def refine(group, column, size, places, out):
 
 
 @kernel
-def subset_terms(
-    codes, sizes, weights, train, kind, priors, equivalent, prefix, first, most, counts, back, places, groups, found,
-    chosen, few, out,
-):  # fmt: skip
+def subset_terms(rows, kind, priors, equivalent, prefix, first, most, room, walk, out):
     """Sums of terms over the joint states of every subset of columns that has a given part among the first columns.
 
     Subsets are numbers with a bit for each column. The others are gone through depth first: each adds a column after
     its last one, and divides the groups of rows of the subset before.
 
     Args:
-        codes: (columns, rows), see `scores_beside`, and so are the others.
-        sizes: of the columns.
-        weights: (rows,) or (1,).
-        train: rows from this one on are kept back.
+        rows: see `arguments.ScoredRows`.
         kind: of the terms.
         priors: prior counts of a cell; if `equivalent`, one that is divided by the number of joint states.
         equivalent: whether it is.
         prefix: the bits of the part among the columns before `first`.
         first: the first column that may be added.
         most: the most columns of a subset; other subsets are left out.
-        counts: room for rows * largest size cells.
-        back: the same.
-        places: the same, of numbers.
-        groups: (columns + 1, rows) room for the groups at each depth.
-        found: (columns + 1,) room for how many there are.
-        chosen: (columns + 1,) room for the column added at each depth.
-        few: room for FEW terms.
+        room: for rows * largest size cells, the same for rows kept back, and FEW terms.
+        walk: see `arguments.SubsetRoom`; `places` for as many cells.
         out: (priors, subsets) the sums.
     """
-    width, rows = codes.shape
-    for row in range(rows):
-        groups[0, row] = 0
+    sizes, found = rows.sizes, walk.found
+    width = len(sizes)
+    for row in range(rows.codes.shape[1]):
+        walk.groups[0, row] = 0
     found[0] = 1
     depth, subset, states = 0, np.int64(0), 1.0
     for column in range(first):
         if (prefix >> column) & 1:
             states *= sizes[column]
             subset |= np.int64(1) << column
-            found[depth + 1] = divide(
-                codes, sizes, weights, train, column, groups, found, depth, counts, back, places, True
-            )
+            found[depth + 1] = divide(rows, column, walk, depth, room, True)
             depth += 1
     base = depth
     if depth > most:
@@ -202,26 +190,24 @@ def subset_terms(
     if depth > 0:  # the counts are those of the last division
         for number in range(len(priors)):
             prior = priors[number] / states if equivalent else priors[number]
-            out[number, subset] = sum_of_terms(kind, counts, back, 0, found[depth], prior, few)
+            out[number, subset] = sum_of_terms(kind, room, 0, found[depth], prior)
     column = first
     while True:
         if column < width and depth < most:
             deeper = depth + 1 < most and column + 1 < width
-            found[depth + 1] = divide(
-                codes, sizes, weights, train, column, groups, found, depth, counts, back, places, deeper
-            )
+            found[depth + 1] = divide(rows, column, walk, depth, room, deeper)
             depth += 1
-            chosen[depth] = column
+            walk.chosen[depth] = column
             states *= sizes[column]
             subset |= np.int64(1) << column
             for number in range(len(priors)):
                 prior = priors[number] / states if equivalent else priors[number]
-                out[number, subset] = sum_of_terms(kind, counts, back, 0, found[depth], prior, few)
+                out[number, subset] = sum_of_terms(kind, room, 0, found[depth], prior)
             column += 1
             continue
         if depth == base:
             return
-        column = chosen[depth]
+        column = walk.chosen[depth]
         states /= sizes[column]
         subset &= ~(np.int64(1) << column)
         depth -= 1
@@ -229,17 +215,18 @@ def subset_terms(
 
 
 @inner
-def divide(codes, sizes, weights, train, column, groups, found, depth, counts, back, places, deeper):
+def divide(rows, column, walk, depth, room, deeper):
     """Count the rows of groups divided by a column, occupied cells first in `counts`; how many there are.
 
     The new group of each row is kept if `deeper` columns are to divide it.
     """
-    size, rows = sizes[column], codes.shape[1]
-    cells = found[depth] * size
-    for cell in range(cells):
+    codes, weights = rows.codes, rows.weights
+    counts, back, places, groups = room.counts, room.back, walk.places, walk.groups
+    size = rows.sizes[column]
+    for cell in range(walk.found[depth] * size):
         places[cell] = -1
     used = 0
-    for row in range(rows):
+    for row in range(codes.shape[1]):
         cell = groups[depth, row] * size + codes[column, row]
         place = places[cell]
         if place < 0:
@@ -249,7 +236,7 @@ def divide(codes, sizes, weights, train, column, groups, found, depth, counts, b
             back[place] = 0.0
             used += 1
         weight = weights[row] if len(weights) > 1 else weights[0]
-        if row < train:
+        if row < rows.train:
             counts[place] += weight
         else:
             back[place] += weight

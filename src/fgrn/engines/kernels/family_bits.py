@@ -23,10 +23,11 @@ def rows_in_common(mine, theirs):
 
 
 @inner
-def divide_cells(room, cells, bits, first, size, begin, words):
+def divide_cells(table, column, cells, begin, words, room):
     """Divide cells by the states of a column: cell c and state s become cell s * cells + c."""
-    for state in range(size - 1, -1, -1):  # the first last, as it takes the place of what is divided
-        rows = bits[first + state, begin : begin + words]
+    first = table.first[column]
+    for state in range(table.sizes[column] - 1, -1, -1):  # the first last, as it takes the place of what is divided
+        rows = table.bits[first + state, begin : begin + words]
         for cell in range(cells):
             before, after = room[cell], room[state * cells + cell]
             for word in range(words):
@@ -34,81 +35,82 @@ def divide_cells(room, cells, bits, first, size, begin, words):
 
 
 @inner
-def family_cells(bits, first, sizes, child, parents, begin, words, room, inside):
-    """Write the rows of each cell of a child with its parents into the room, and their numbers; the number of cells.
+def family_cells(table, child, parents, begin, words, work):
+    """Write the rows of each cell of a child with its parents into the room, and their numbers.
 
     The states of the child come fastest, those of the last parent slowest.
     """
-    cells = sizes[child]
+    cells, room = table.sizes[child], work.rows
     for state in range(cells):
-        rows, target = bits[first[child] + state, begin : begin + words], room[state]
+        rows, target = table.bits[table.first[child] + state, begin : begin + words], room[state]
         for word in range(words):
             target[word] = rows[word]
     for parent in parents:
-        divide_cells(room, cells, bits, first[parent], sizes[parent], begin, words)
-        cells *= sizes[parent]
+        divide_cells(table, parent, cells, begin, words, room)
+        cells *= table.sizes[parent]
     for cell in range(cells):
-        inside[cell] = rows_in_common(room[cell, :words], room[cell, :words])
-    return cells
+        work.inside[cell] = rows_in_common(room[cell, :words], room[cell, :words])
 
 
 @inner
-def count_column(room, inside, cells, bits, first, size, begin, words, weight, counts, at):
-    """Count the rows of a block in cells divided by a column; those of its last state are the ones that are left."""
+def count_column(table, column, block, cells, work, counts, at):
+    """Count the rows of a block in cells divided by a column; those of its last state are the ones that are left.
+
+    Without a column, -1, they are not divided. Returns how many cells there are.
+    """
+    size = table.sizes[column] if column >= 0 else 1
+    first = table.first[column] if column >= 0 else 0
+    begin, weight = table.blocks[block, 0], table.weights[block]
+    words = table.blocks[block, 1] - begin
     for cell in range(cells):
-        left = inside[cell]
+        left = work.inside[cell]
         for state in range(size - 1):
             if left == 0:
                 break
-            found = rows_in_common(room[cell, :words], bits[first + state, begin : begin + words])
+            found = rows_in_common(work.rows[cell, :words], table.bits[first + state, begin : begin + words])
             counts[at + state * cells + cell] += weight * found
             left -= found
         counts[at + (size - 1) * cells + cell] += weight * left
+    return cells * size
 
 
 @kernel
-def scores_by_bits(
-    bits, first, sizes, child, parents, columns, blocks, weights, kind, priors, room, inside, counts, back, few, out
-):  # fmt: skip
+def scores_by_bits(table, child, parents, columns, kind, priors, work, room, out):
     """Scores of a child given some parents and one column more: one for each column.
 
     Args:
-        bits: (states of all columns, words) which rows have a state.
-        first: the first state of each column among these.
-        sizes: the number of states of each column.
+        table: see `arguments.ScoredBits`.
         child: the column that is the child.
         parents: the columns that are its parents.
         columns: the further parents, one after the other; -1 for none.
-        blocks: (blocks, 3) where each block of words begins and ends, and whether its rows are kept back.
-        weights: (blocks,) the weight of every row of a block.
         kind: of the terms, see `families`.
         priors: the prior count of a cell, for each column.
-        room: (cells of the child and its parents, words of a block).
-        inside: (the same cells,) room for numbers of rows.
-        counts: room for these cells times the states of each column, one column after the other.
-        back: the same for rows kept back, if there are any.
-        few: room for terms, see `families`.
+        work: room for the cells of the child and its parents in a block of words.
+        room: for these cells times the states of each column, one column after the other; the same for rows kept back,
+            if there are any; for terms, see `families`.
         out: the scores, without penalties.
     """
-    for place in range(len(counts)):
-        counts[place] = 0.0
-    for place in range(len(back)):
-        back[place] = 0.0
-    cells = np.int64(0)
-    for block in range(len(blocks)):
-        begin = blocks[block, 0]
-        words = blocks[block, 1] - begin
-        cells = family_cells(bits, first, sizes, child, parents, begin, words, room, inside)
-        target = back if blocks[block, 2] else counts
+    sizes = table.sizes
+    cells = sizes[child]
+    for parent in parents:
+        cells *= sizes[parent]
+    amount = 0
+    for column in columns:
+        amount += cells * (sizes[column] if column >= 0 else 1)
+    for place in range(amount):
+        room.counts[place] = 0.0
+    for place in range(min(amount, len(room.back))):
+        room.back[place] = 0.0
+    for block in range(len(table.blocks)):
+        begin = table.blocks[block, 0]
+        family_cells(table, child, parents, begin, table.blocks[block, 1] - begin, work)
+        target = room.back if table.blocks[block, 2] else room.counts
         at = 0
         for column in columns:
-            size = sizes[column] if column >= 0 else 1
-            start = first[column] if column >= 0 else 0
-            count_column(room, inside, cells, bits, start, size, begin, words, weights[block], target, at)
-            at += cells * size
+            at += count_column(table, column, block, cells, work, target, at)
     at = 0
     for number in range(len(columns)):
         size = sizes[columns[number]] if columns[number] >= 0 else 1
         lines = cells // sizes[child] * size
-        out[number] = score_of_cells(kind, counts, back, at, lines, sizes[child], priors[number], few)
+        out[number] = score_of_cells(kind, room, at, lines, sizes[child], priors[number])
         at += cells * size

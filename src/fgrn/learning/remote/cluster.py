@@ -359,7 +359,7 @@ class RemoteRows:
         """Give the warnings about the rows here, where learning is led."""
         for text in dict.fromkeys(text for one in facts for text in one.told):
             warn(text, FgrnWarning)
-        left_out = sum((one.left_out for one in facts), Counter[str]())
+        left_out = sum((Counter(one.left_out) for one in facts), Counter[str]())
         self._stream.left_out = left_out
         if left_out:
             warn(f"{self._called}: {self._stream.report()}", FgrnWarning)
@@ -429,7 +429,7 @@ class RemoteTable(EncodedTable):
         with self.cluster.asked():
             esteps = self.cluster.mapped(pieces.PieceEStep, self.futures, *shared)
             self.cluster.finish(esteps, self.called)
-        return RemoteEStep(self.cluster, esteps, self.called, self.rows)
+        return RemoteEStep(self.cluster, tuple(esteps), self.called, self.rows)
 
     def digests(self) -> dict[str, Any]:
         """See `EncodedTable`. The borders of pieces are a part: they decide the order in which Counts are added."""

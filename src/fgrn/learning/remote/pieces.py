@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
@@ -14,19 +13,20 @@ import numpy as np
 from ...core.digests import digest
 from ...core.exceptions import FgrnError
 from ...flow.counts import Counts
-from ...flow.esteps import EStep
+from ...flow.esteps import WholeEStep
 from ...tables.disk import Disk
 from ...tables.distinct_values import Distinct
 from ...tables.encoded import Evidence, Variables
 from ...tables.stream import Stream, StreamPart
 from ..encoding import BySchema, Coding, distinct_values, encode_stream
+from ..execution import offered
 
 CLAIMED = 2**22
 """Bytes that a piece, and what is held of it, claim to take: enough that they are seldom moved, and little beside the
 memory of a worker, since codes are on disk."""
 
 
-EStepOver = Callable[[Evidence, str], EStep]
+EStepOver = Callable[[Evidence, str], WholeEStep]
 """What makes the E-step over rows in one place."""
 
 
@@ -36,9 +36,9 @@ class Facts(NamedTuple):
     rows: int
     weight: float
     complete: bool
-    left_out: Counter[str]
-    strange: dict[str, Counter[Any]]
-    told: list[str]
+    left_out: Mapping[str, int]
+    strange: Mapping[str, Mapping[Any, int]]
+    told: tuple[str, ...]
 
 
 class Piece:
@@ -122,7 +122,7 @@ def piece(part: StreamPart, stream: Stream, weights: str | None, coding: Coding,
     with _naming(part):
         table = encode_stream(rows, weights, lambda _: coding, without_zero)
     strange = coding.code.strange if isinstance(coding.code, BySchema) else {}
-    return Piece(table, Facts(table.rows, table.weight, table.complete, rows.left_out, strange, part.notes))
+    return Piece(table, Facts(table.rows, table.weight, table.complete, rows.left_out, strange, tuple(part.notes)))
 
 
 def facts(piece: Piece) -> Facts:
@@ -146,7 +146,7 @@ def count_piece(mine: PieceEStep, values: np.ndarray) -> Counts:
 
 def recount_piece(mine: PieceEStep, began_with: np.ndarray, tables: np.ndarray) -> Counts:
     """Return the expected counts of a piece with new tables and the messages that an epoch began with."""
-    return mine.estep.cycles(began_with)(tables)
+    return offered(mine.estep.cycles, "cycles")(began_with)(tables)
 
 
 def add_counts(first: Counts, *others: Counts) -> Counts:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...core.exceptions import LearningError
 from ...flow.counts import CountingMethod, Counts
+from ...flow.esteps import Cannot, Recount
 from . import pieces
 
 if TYPE_CHECKING:
@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class RemoteEStep:
-    """The E-step over rows on the workers of a cluster: see `em.EStep`."""
+    """The E-step over rows on the workers of a cluster: see `em.WholeEStep`."""
 
     cluster: Cluster
-    esteps: list[Any]
+    esteps: tuple[Any, ...]
     called: tuple[str, ...]
     rows: int
+
+    batches = Cannot("rows on the workers of a cluster are not cut into batches")
 
     @property
     def method(self) -> CountingMethod:
@@ -34,13 +36,9 @@ class RemoteEStep:
         """See `EStep`."""
         return self._total(pieces.count_piece, values)
 
-    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
-        """See `EStep`."""
+    def cycles(self, values: np.ndarray) -> Recount:
+        """See `WholeEStep`."""
         return lambda tables: self._total(pieces.recount_piece, values, tables)
-
-    def batches(self, size: int, seed: int) -> list[RemoteEStep]:
-        """See `EStep`."""
-        raise LearningError("Rows on the workers of a cluster are not cut into batches: leave out batch_size.")
 
     def _total(self, work: Callable[..., Counts], *tables: np.ndarray) -> Counts:
         with self.cluster.asked():
