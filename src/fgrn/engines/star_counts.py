@@ -75,7 +75,7 @@ def counts_of_each(mine: Prepared, values: Sequence[np.ndarray], expect: bool) -
     if len(every) == 1:
         work()
     else:
-        threads = mine.threads if len(every) * len(known.entries) * mine.tape.regions[0].stride > SHARED_WORK else 1
+        threads = mine.threads_of_each(len(every))
         for _ in in_order(threads, work, blocks_of_rows(len(every), -(-len(every) // threads))):
             pass
     return [
