@@ -333,7 +333,8 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
             sequence: as for `fit`; the column of that name, if there was one, unless given.
             time: the same.
         """
-        return float(self.score_samples(X, sequence=sequence, time=time).mean())
+        scores = self.score_samples(X, sequence=sequence, time=time)
+        return float(np.add.reduce(scores)) / len(scores)
 
     def aic(self, X: Any, *, sequence: Any = None, time: Any = None) -> float:
         """Akaike's criterion on a table; smaller is better. The arguments are those of `score`."""

@@ -57,6 +57,37 @@ class Moments(NamedTuple):
         return Moments(self.means[:, place], self.variances[:, place])
 
 
+class LogDensities(NamedTuple):
+    """The logarithm of normal densities as polynomials of standardised numbers: coefficients, each (states, columns).
+
+    squared, linear, constant   of x^2, x and 1
+    constants                   (states, 1): the sum of the constants of all columns, for rows without missing numbers
+    """
+
+    squared: np.ndarray
+    linear: np.ndarray
+    constant: np.ndarray
+    constants: np.ndarray
+
+    def messages(self, rows: StandardNumbers, out: np.ndarray) -> np.ndarray:
+        """Write the message of each row's numbers to the state, (rows, states), that sums to one; return its log-scale.
+
+        The log-scale, (rows,), is the logarithm of what was taken out of the message.
+        """
+        scale = np.empty(len(out))
+        for part, values, known in rows.blocks():
+            found = self.linear @ values.T  # (states, rows): a few long rows are quicker than many short ones
+            found += self.squared @ (values**2).T
+            found += self.constants if known is None else self.constant @ known.T
+            most = found.max(axis=0)
+            found -= most
+            np.exp(np.maximum(found, FAINTEST_MESSAGE, out=found), out=found)
+            total = found.sum(axis=0)
+            np.divide(found, total, out=out[part].T)
+            np.add(most, np.log(total, out=total), out=scale[part])
+        return scale
+
+
 @dataclass(frozen=True)
 class GaussianLeaves:
     """Columns of numbers that are normally distributed in each state of a hidden variable.
@@ -178,24 +209,12 @@ class GaussianLeaves:
 
     # E-step
 
-    def messages(self, parameters: np.ndarray, rows: StandardNumbers) -> tuple[np.ndarray, np.ndarray]:
-        """Messages of each row's numbers to the state, (rows, states), each sums to one; and the log of its scale."""
+    def log_densities(self, parameters: np.ndarray) -> LogDensities:
+        """The log-density of a standardised number in each state and column, as coefficients of a polynomial."""
         means, logs = self._parts(parameters)
         precision = np.exp(-logs)
-        squared, linear = -0.5 * precision, means * precision
         constant = -0.5 * (means**2 * precision + logs + LOG_TWO_PI) - np.log(self._units[1])
-        out, scale = np.empty((len(rows.values), self.states)), np.empty(len(rows.values))
-        for part, values, known in rows.blocks():
-            found = linear @ values.T  # (states, rows): a few long rows are quicker than many short ones
-            found += squared @ (values**2).T
-            found += constant.sum(axis=1)[:, None] if known is None else constant @ known.T
-            most = found.max(axis=0)
-            found -= most
-            np.exp(np.maximum(found, FAINTEST_MESSAGE, out=found), out=found)
-            total = found.sum(axis=0)
-            out[part] = (found / total).T
-            scale[part] = most + np.log(total)
-        return out, scale
+        return LogDensities(-0.5 * precision, means * precision, constant, constant.sum(axis=1)[:, None])
 
     def counts(self, shares: np.ndarray, rows: StandardNumbers) -> np.ndarray:
         """The moments of rows that belong to states in these shares, (rows, states): W, X and Q in one vector."""
@@ -268,10 +287,11 @@ class StandardNumbers:
     def of(cls, leaves: GaussianLeaves, numbers: np.ndarray) -> StandardNumbers:
         """The standardised numbers of a table, (rows, columns), with NaN where a number is missing."""
         centres, scales = leaves._units
-        values = (numbers - centres) / scales
-        missing = np.isnan(values)
-        if not missing.any():
+        values = np.empty(numbers.shape, order="F")  # a few long columns are quicker than many short rows
+        np.divide(np.subtract(numbers, centres, out=values), scales, out=values)
+        if not np.isnan(np.add.reduce(values, axis=None)):  # the quickest way to see that no number is missing
             return cls(values, None)
+        missing = np.isnan(values)
         values[missing] = 0.0
         return cls(values, ~missing)
 

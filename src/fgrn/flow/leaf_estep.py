@@ -18,7 +18,7 @@ from ..core.exceptions import LearningError
 from ..tables.encoded import Evidence
 from .counts import CountingMethod, Counts
 from .esteps import EStep
-from .gaussian_leaves import GaussianLeaves, StandardNumbers
+from .gaussian_leaves import GaussianLeaves, LogDensities, StandardNumbers
 
 
 class RowEStep(EStep, Protocol):
@@ -68,10 +68,9 @@ class LeafEStep:
     def count(self, values: np.ndarray) -> Counts:
         """See `EStep`."""
         estep, room, given = self._rows
-        messages, scale = self.leaves.messages(values[self.size :], self._numbers)
+        scale = self.leaves.log_densities(values[self.size :]).messages(self._numbers, room)
         if given is not None:
-            messages, scale = _multiplied(messages, scale, given)
-        room[...] = messages
+            _multiply(room, scale, given)
         counts, posterior = estep.count_with_posterior(values[: self.size], self.edge)
         weights = self.evidence.row_weights
         moments = self.leaves.counts(posterior * weights[:, None], self._numbers)
@@ -89,22 +88,24 @@ class LeafEStep:
         return [replace(self, evidence=part) for part in self.evidence.in_batches(size, seed)]
 
 
-def with_messages(leaves: GaussianLeaves, parameters: np.ndarray, edge: int, evidence: Evidence) -> Evidence:
-    """The rows with what their numbers say as evidence on the hidden variable, under the given parameters."""
+def with_messages(leaves: GaussianLeaves, densities: LogDensities, edge: int, evidence: Evidence) -> Evidence:
+    """The rows with what their numbers say as evidence on the hidden variable, under the given densities."""
     if not evidence.numbers.shape[1]:
         return evidence
-    messages, scale = leaves.messages(parameters, StandardNumbers.of(leaves, evidence.numbers))
-    if evidence.slot[edge] >= 0:
-        messages, scale = _multiplied(messages, scale, evidence.weights(edge, leaves.states))
-    others = {"log_scale": evidence.log_scale + scale, "numbers": np.zeros((evidence.rows, 0))}
+    scale = np.empty(evidence.rows)
+    others = {"log_scale": scale, "numbers": evidence.numbers[:, :0]}
     told, room = evidence.with_distribution(edge, leaves.variable, leaves.states, **others)
-    room[...] = messages
+    scale[...] = densities.messages(StandardNumbers.of(leaves, evidence.numbers), room)
+    if evidence.slot[edge] >= 0:
+        _multiply(room, scale, evidence.weights(edge, leaves.states))
+    scale += evidence.log_scale
     return told
 
 
-def _multiplied(messages: np.ndarray, scale: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Messages times other evidence on the same variable, each sums to one, and the log of its scale."""
-    found = messages * given
-    total = found.sum(axis=1)
+def _multiply(messages: np.ndarray, scale: np.ndarray, given: np.ndarray) -> None:
+    """Multiply messages by other evidence on the same variable; each sums to one, the rest goes to the log-scale."""
+    messages *= given
+    total = messages.sum(axis=1)
     total[total <= 0] = 1.0  # an impossible row stays one
-    return found / total[:, None], scale + np.log(total)
+    messages /= total[:, None]
+    scale += np.log(total)

@@ -6,7 +6,7 @@ flow (evidence -> messages -> marginals -> counts -> parameters).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -120,7 +120,7 @@ class Network(WiredModel, Queries):
             settings.choice("parts", way, messages.SHOWN_PARTS)
         cost, light = self._row_cost * encoded.rows, self._row_cost == 1 and set(ways) <= {"marginal", "likelihood"}
         runner = engine_for(engine, plan, cost, device, precision, self._preferred_engine, answers=light)
-        programs = self._programs_for(plan, paused, encoded)
+        programs = partial(self._programs_for, plan, paused, encoded)
         if schedule == "sweeps" and not plan.is_tree:
             raise FgrnError('This network has loops, where two sweeps are not enough. Use schedule="rounds".')
         asked_for_rounds = schedule == "auto" and not (rounds is None and damping is None)
@@ -128,7 +128,7 @@ class Network(WiredModel, Queries):
             self._require("rounds")
             most, rest = self._round_settings(plan, rounds, damping)
             found = messages.settled(
-                runner, plan, programs, self._tables, encoded, most, rest, tolerance,
+                runner, plan, programs(), self._tables, encoded, most, rest, tolerance,
                 exact_after=self._rounds_needed(plan) if plan.is_tree and rest == 0 else None,
             )  # fmt: skip
             found = found.only(kept, ways)
@@ -138,7 +138,7 @@ class Network(WiredModel, Queries):
             try:
                 refuse_impossible(np.flatnonzero(found.impossible))
             except ImpossibleEvidence as error:
-                raise self._explained(error, plan, programs, self._tables, encoded) from None
+                raise self._explained(error, plan, programs(), self._tables, encoded) from None
         return found
 
     def steps(
@@ -444,13 +444,13 @@ class Network(WiredModel, Queries):
         self,
         engine: engines.Engine,
         plan: Plan,
-        programs: Programs,
+        programs: Callable[[], Programs],
         evidence: Evidence,
         kept: tuple[str, ...],
         threads: int | None,
         parts: tuple[str, ...],
     ) -> Messages:
-        return messages.sweep(engine, plan, programs, self._tables, evidence, kept, threads, parts)
+        return messages.sweep(engine, plan, programs(), self._tables, evidence, kept, threads, parts)
 
     def _sampled(self, plan: Plan, rows: int, generator: np.random.Generator) -> np.ndarray:
         return sampled(plan, self._tables, rows, generator, {})
