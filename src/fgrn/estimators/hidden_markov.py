@@ -151,8 +151,8 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
 
         Args:
             X: the table: any dataframe, a mapping of columns or an array; in any order if `time` is given. Or a path, a
-                glob, a dataset of Arrow, batches of rows or a `Stream`, read in batches of which codes are kept in
-                memory, since rows of a sequence may be anywhere; numbers of continuous columns are kept as they are.
+                glob, a dataset of Arrow, batches of rows or a `Stream`, read in batches of which codes, and numbers of
+                continuous columns, are kept in memory, since rows of a sequence may be anywhere.
             y: not used.
             sequence: which sequence each row belongs to: the name of a column of X, or one value per row. All rows are
                 one sequence unless given.

@@ -15,7 +15,7 @@ columns, by one standard deviation for all of them. Parameters are kept in these
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -42,6 +42,9 @@ FAINTEST_MESSAGE = -650.0
 
 ROWS_AT_ONCE = 2**12
 """Rows of a block: its numbers and messages stay in the cache."""
+
+UNITS_AT_ONCE = 2**16
+"""Rows of a block whose means and variances are added to those of the others."""
 
 LOG_TWO_PI = float(np.log(2 * np.pi))
 
@@ -114,18 +117,33 @@ class GaussianLeaves:
     def of(
         cls, variable: str, states: int, columns: tuple[str, ...], covariance: str, numbers: np.ndarray,
         weights: np.ndarray, start: tuple[tuple[float, ...], ...] | None = None,
+        release: Callable[[], None] | None = None,
     ) -> GaussianLeaves:  # fmt: skip
-        """Leaves in the units of a table, (rows, columns), with NaN where a number is missing."""
-        known = ~np.isnan(numbers)
-        share = known * weights[:, None]
-        total = share.sum(axis=0)
+        """Leaves in the units of a table, (rows, columns), with NaN where a number is missing.
+
+        `release` is called after each block of rows, to free the memory that rows on disk take.
+        """
+
+        def sums(power: int, centres: np.ndarray) -> np.ndarray:
+            """Weighted sums over rows of the known numbers less their centres, to a power, (columns,)."""
+            total = np.zeros(len(columns))
+            for part in blocks_of_rows(len(numbers), UNITS_AT_ONCE):
+                block = np.asfortranarray(numbers[part]) - centres
+                np.power(block, power, out=block)
+                block *= weights[part][:, None]
+                block[np.isnan(numbers[part])] = 0.0
+                total += block.sum(axis=0)
+                if release is not None:
+                    release()
+            return total
+
+        nothing = np.zeros(len(columns))
+        total = sums(0, nothing)
         for column, weight in zip(columns, total.tolist(), strict=True):
             if not weight:
                 raise LearningError("it has no known number.", column=column, remedies="leave the column out")
-        filled = np.where(known, numbers, 0.0)
-        centres = (share * filled).sum(axis=0) / total
-        away = np.where(known, filled - centres, 0.0)
-        squares = (share * away**2).sum(axis=0)
+        centres = sums(1, nothing) / total
+        squares = sums(2, centres)
         flat = squares <= (1e-12 * np.abs(centres)) ** 2 * total
         if flat.any():
             raise LearningError(

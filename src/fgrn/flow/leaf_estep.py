@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Protocol
 
 import numpy as np
 
-from ..core.exceptions import LearningError
+from ..core.exceptions import ImpossibleEvidence, LearningError
+from ..engines import blocks_of_rows
 from ..tables.encoded import Evidence
 from .counts import CountingMethod, Counts
 from .esteps import EStep
@@ -28,9 +29,15 @@ class RowEStep(EStep, Protocol):
         """The expected counts, and the posterior of a variable in each row, (rows, states)."""
 
 
+ROWS_OF_PART = 2**16
+"""Rows whose messages, and posteriors, are in memory at the same time."""
+
+
 @dataclass(frozen=True, eq=False)
 class LeafEStep:
-    """The E-step over rows with continuous columns.
+    """The E-step over rows with continuous columns, part after part of the rows; those of a chain are one part.
+
+    What is made of a part is kept for the next epoch if the rows are in memory; of rows on disk it is made again.
 
     leaves    the continuous columns
     edge      the number of their hidden variable
@@ -38,6 +45,73 @@ class LeafEStep:
     make      the E-step over rows with a distribution on the hidden variable
     evidence  the rows, with their numbers
     """
+
+    leaves: GaussianLeaves
+    edge: int
+    size: int
+    make: Callable[[Evidence], RowEStep]
+    evidence: Evidence
+
+    @cached_property
+    def _parts(self) -> list[slice]:
+        rows = self.evidence.rows
+        return blocks_of_rows(rows, max(rows, 1) if len(self.evidence.begins) else ROWS_OF_PART)
+
+    @cached_property
+    def _made(self) -> dict[int, LeafPart]:
+        """What was made of parts of rows in memory, by their first rows."""
+        return {}
+
+    def _part(self, rows: slice) -> LeafPart:
+        if rows.start in self._made:
+            return self._made[rows.start]
+        whole = self.evidence.in_memory and len(self._parts) == 1
+        evidence = self.evidence if whole else self.evidence.take(rows)
+        made = LeafPart(self.leaves, self.edge, self.size, self.make, evidence)
+        if self.evidence.in_memory:
+            self._made[rows.start] = made
+        return made
+
+    @cached_property
+    def method(self) -> CountingMethod:
+        """See `EStep`. Messages have one place, so that one thread counts at a time."""
+        first = self._part(self._parts[0])
+        inner = first.estep.method
+        return inner._replace(
+            kernel=f"Gaussian leaves and {inner.kernel}",
+            rows=self.evidence.rows,
+            rows_at_once=min(inner.rows_at_once, first.evidence.rows),
+            shareable=False,
+        )
+
+    def count(self, values: np.ndarray) -> Counts:
+        """See `EStep`."""
+        densities = self.leaves.log_densities(values[self.size :])
+
+        def counted(rows: slice) -> Counts:
+            try:
+                return self._part(rows).count(values, densities)
+            except ImpossibleEvidence as error:
+                raise error.changed(rows=[rows.start + row for row in error.rows]) from None
+            finally:
+                self.evidence.release()
+
+        return reduce(Counts.joined, map(counted, self._parts))
+
+    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
+        """Raise an error: with continuous columns tables are updated once an epoch."""
+        raise LearningError("must be 1 with continuous columns.", setting="cycles")
+
+    def batches(self, size: int, seed: int) -> Sequence[LeafEStep]:
+        """See `EStep`."""
+        if self.evidence.rows <= size:
+            return [self]
+        return [replace(self, evidence=part) for part in self.evidence.in_batches(size, seed)]
+
+
+@dataclass(frozen=True, eq=False)
+class LeafPart:
+    """Some rows with continuous columns, and the E-step over them; see `LeafEStep`."""
 
     leaves: GaussianLeaves
     edge: int
@@ -60,15 +134,14 @@ class LeafEStep:
         return self.make(told), room, self.evidence.weights(self.edge, self.leaves.states) if given else None
 
     @property
-    def method(self) -> CountingMethod:
-        """See `EStep`. Messages have one place, so that one thread counts at a time."""
-        inner = self._rows[0].method
-        return inner._replace(kernel=f"Gaussian leaves and {inner.kernel}", shareable=False)
+    def estep(self) -> RowEStep:
+        """The E-step over the other columns, with a distribution on the hidden variable."""
+        return self._rows[0]
 
-    def count(self, values: np.ndarray) -> Counts:
-        """See `EStep`."""
+    def count(self, values: np.ndarray, densities: LogDensities) -> Counts:
+        """The expected counts of these rows under the parameters, whose log-densities are given as well."""
         estep, room, given = self._rows
-        scale = self.leaves.log_densities(values[self.size :]).messages(self._numbers, room)
+        scale = densities.messages(self._numbers, room)
         if given is not None:
             _multiply(room, scale, given)
         counts, posterior = estep.count_with_posterior(values[: self.size], self.edge)
@@ -76,16 +149,6 @@ class LeafEStep:
         moments = self.leaves.counts(posterior * weights[:, None], self._numbers)
         likelihood = counts.log_likelihood + float((weights * scale).sum())
         return Counts(np.concatenate([counts.values, moments]), likelihood, counts.weight)
-
-    def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
-        """Raise an error: with continuous columns tables are updated once an epoch."""
-        raise LearningError("must be 1 with continuous columns.", setting="cycles")
-
-    def batches(self, size: int, seed: int) -> Sequence[LeafEStep]:
-        """See `EStep`."""
-        if self.evidence.rows <= size:
-            return [self]
-        return [replace(self, evidence=part) for part in self.evidence.in_batches(size, seed)]
 
 
 def with_messages(leaves: GaussianLeaves, densities: LogDensities, edge: int, evidence: Evidence) -> Evidence:

@@ -331,9 +331,7 @@ class WiredModel:
 
     def _table(self, plan: Plan, data: Any, weights: Any = None, executor: Any = None) -> EncodedTable:
         """The rows of a table as codes, wherever they are."""
-        elsewhere = table_elsewhere(plan, data, weights, executor)
-        if elsewhere is not None and self.leaves is not None and not isinstance(data, Evidence):
-            raise LearningError("Continuous columns are learnt from tables in memory.", remedies="read the table first")
+        elsewhere = table_elsewhere(plan, data, weights, executor, self._continuous)
         return self._encode_rows(plan, data, weights) if elsewhere is None else elsewhere.scaled(self._wiring.log_scale)
 
     def _decided(self, plan: Plan) -> list[str]:

@@ -384,7 +384,7 @@ def _continuous(name: str, column: Any, missing: tuple[Label, ...] | None) -> Co
     """Return the description of a column whose numbers are taken as they are."""
     table_warnings.check_column_name(name)
     if isinstance(column, Distinct):
-        raise SchemaError("it is continuous, and such columns are read from tables in memory.", column=name)
+        column, _ = column.column
     numbers = continuous_numbers(column, name, missing)
     if np.isnan(numbers).all():
         raise SchemaError("it has no known number.", column=name, remedies=Remedy("leave it out", "", drop=name))
