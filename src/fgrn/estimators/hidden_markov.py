@@ -363,8 +363,8 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
         tables = {column: self.network_.table(column) for column in levels}
         labels = self.network_.variable(name).labels
         numbers = {one: self.network_.moments.of_column(k) for k, one in enumerate(self.schema_.continuous)}
-        last = found[order.ends]
-        return Forecast.of(order.names, last, self.transitions_, int(steps), labels, tables, levels, numbers)
+        last, heading = found[order.ends], sequence if isinstance(sequence, str) else self.beside_[0]
+        return Forecast.of(order.names, last, self.transitions_, int(steps), labels, tables, levels, numbers, heading)
 
     def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
         """Draw a new sequence, as the kind of table the model was learnt from, and the state of each of its rows.
