@@ -357,6 +357,7 @@ def _inferred(
         known = ~np.isnan(numbers)
         weight = float(known.sum() if weights is None else np.asarray(weights)[known].sum())
         if len(levels) > MOST_NUMBERS or (len(levels) > FEW_NUMBERS and weight < REPEATS * len(levels)):
+            table_warnings.warn_of_long_numbers(name, levels, numbers[known])
             return binned_column(name, numbers, used, bins, weights)
         return Column(name, tuple(sorted(_storable_level(level, name) for level in levels)), missing=used, ordered=True)
     if len(levels) > max_levels:
