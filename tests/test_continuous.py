@@ -18,6 +18,7 @@ from sklearn.mixture import GaussianMixture
 import fgrn
 from fgrn import Network, Source, Variable
 from fgrn.cli import main
+from fgrn.flow import gaussian_leaves, leaf_estep
 from fgrn.flow.gaussian_leaves import GaussianLeaves, Moments
 from fgrn.queries.forecasts import Forecast
 from fgrn.statistics.bootstrap import drawn_from_model
@@ -291,6 +292,94 @@ def test_batches_of_numbers_give_the_model_of_all_rows(tmp_path: Path) -> None:
     assert streamed.score(rows) == pytest.approx(whole.score(rows), abs=0.02)
     more = whole.partial_fit(rows.iloc[:100])  # after fit: the rows so far stand for what the model expects
     np.testing.assert_allclose(more.means_, read.means_, rtol=0.05)
+
+
+@pytest.mark.parametrize("covariance", ["diagonal", "spherical", "tied"])
+def test_rows_in_files_give_the_same_bits_and_stay_on_disk(tmp_path: Path, monkeypatch: Any, covariance: str) -> None:
+    monkeypatch.setattr(leaf_estep, "ROWS_OF_PART", 256)
+    monkeypatch.setattr(gaussian_leaves, "UNITS_AT_ONCE", 256)
+    rows = people(1100, seed=5).round(3)
+    rows["w"] = np.random.default_rng(0).choice([0.0, 0.5, 1.0, 2.0], len(rows))
+    rows.loc[::17, "a"] = np.nan
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    for part in range(2):
+        rows.iloc[part * 550 : part * 550 + 550].to_parquet(tmp_path / f"rows{part}.parquet")
+    settings: dict[str, Any] = {"continuous": NAMES, "n_init": 2, "random_state": 0, "covariance": covariance}
+    whole = fgrn.LatentClassModel(3, **settings).fit(rows.drop(columns="w"), sample_weight=rows["w"])
+    seen: list[Any] = []
+    learn = Network.learn
+
+    def watched(net: Network, data: Any, **options: Any) -> Any:
+        seen.append(data)
+        return learn(net, data, **options)
+
+    monkeypatch.setattr(Network, "learn", watched)
+    for source in ("rows.csv", "rows*.parquet"):
+        stream = fgrn.Stream(tmp_path / source, rows=90)
+        read = fgrn.LatentClassModel(3, **settings).fit(stream, sample_weight="w")
+        assert seen[-1].place == "disk"
+        assert not seen[-1].numbers.flags.owndata
+        assert read.network_ == whole.network_
+        assert np.array_equal(read.network_._parameters.values, whole.network_._parameters.values)
+        assert np.array_equal(read.history_.log_likelihood, whole.history_.log_likelihood)
+    compared = fgrn.LatentClassModel(**settings | {"continuous": "auto"})
+    sizes = [
+        [(one.n_hidden, one.bic) for one in compared.compare(source, [1, 2]).candidates]
+        for source in (rows.drop(columns="w"), fgrn.Stream(tmp_path / "rows.csv", drop=["w"], rows=90))
+    ]
+    assert sizes[0] == sizes[1]
+    again = whole.network_.copy()
+    again.learn(fgrn.Stream(tmp_path / "rows.csv", rows=90), weights="w", epochs=3)
+    here = whole.network_.copy()
+    here.learn(rows.drop(columns="w").astype(object).where(rows.notna(), None), weights=rows["w"], epochs=3)
+    assert np.array_equal(again._parameters.values, here._parameters.values)
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_sequences_in_files_give_the_same_bits(tmp_path: Path, shuffled: bool) -> None:
+    rng = np.random.default_rng(0)
+    log = pd.DataFrame({"machine": np.repeat(["m", "n", "o"], 60), "hour": np.tile(np.arange(60), 3)})
+    log["heat"] = rng.normal(size=180).round(3) + np.repeat([0, 3, 0], 60)
+    log["state"] = rng.choice(["on", "off"], 180)
+    log.loc[::7, "heat"] = np.nan
+    log = log.sample(frac=1, random_state=0) if shuffled else log
+    log.to_csv(tmp_path / "log.csv", index=False)
+    settings: dict[str, Any] = {"continuous": ["heat"], "random_state": 0, "n_init": 2}
+    fitted = [
+        fgrn.HiddenMarkovModel(2, **settings).fit(source, sequence="machine", time="hour")
+        for source in (log, fgrn.Stream(tmp_path / "log.csv", rows=50))
+    ]
+    assert np.array_equal(*(one.network_._parameters.values for one in fitted))
+    assert fitted[1].n_rows_ == 180
+
+
+def test_numbers_that_cannot_be_read_from_files_are_told(tmp_path: Path) -> None:
+    people(60).assign(a="word").to_csv(tmp_path / "words.csv", index=False)
+    with pytest.raises(fgrn.SchemaError, match="holds words") as caught:
+        fgrn.LatentClassModel(2, continuous=["a"]).fit(tmp_path / "words.csv")
+    assert caught.value.column == "a"
+    people(60).assign(a=np.nan).to_csv(tmp_path / "empty.csv", index=False)
+    with pytest.raises(fgrn.SchemaError, match="no known number"):
+        fgrn.LatentClassModel(2, continuous=["a"]).fit(tmp_path / "empty.csv")
+    with pytest.raises(fgrn.LearningError, match="cycles"):
+        fgrn.LatentClassModel(2, continuous=["b"], cycles=2).fit(fgrn.Stream(tmp_path / "empty.csv", drop=["a"]))
+    rows = people(60)
+    rows.loc[7, "a"] = 1e60
+    rows.to_csv(tmp_path / "large.csv", index=False)
+    with pytest.raises(fgrn.FgrnError, match="powers overflow"):
+        fgrn.LatentClassModel(2, continuous=["a"]).fit(tmp_path / "large.csv")
+
+
+def test_impossible_rows_of_later_parts_keep_their_numbers(monkeypatch: Any) -> None:
+    monkeypatch.setattr(leaf_estep, "ROWS_OF_PART", 16)
+    rows = people(64).drop(columns=["region"])
+    net = fgrn.LatentClassModel(2, continuous=NAMES, random_state=0, n_init=1).fit(rows).network_
+    told = [[1.0, 1.0]] * 64
+    told[50] = [0.0, 0.0]
+    data = {name: rows[name].tolist() for name in NAMES} | {"S": told}
+    with pytest.raises(fgrn.ImpossibleEvidence) as caught:
+        net.learn(data, epochs=1)
+    assert list(caught.value.rows) == [50]
 
 
 def test_what_needs_levels_is_refused_in_words(model: Any, table: pd.DataFrame) -> None:

@@ -141,6 +141,11 @@ def test_answers_are_those_of_all_paths(model: fgrn.HiddenMarkovModel) -> None:
     np.testing.assert_allclose(ahead.states[0, 1], after, atol=1e-10)
     np.testing.assert_allclose(ahead.columns["heat"][0, 1], after @ model.network_.table("heat"), atol=1e-10)
     assert ahead.to_frame().shape[0] == 2
+    assert list(ahead.to_frame().columns[:2]) == ["machine", "step"]
+    assert str(ahead).split()[0] == "machine"
+    unnamed = {name: column for name, column in table.items() if name != "machine"}
+    renamed = model.forecast(unnamed | {"step": table["machine"]}, sequence="step")
+    assert list(renamed.as_dicts()[0])[:2] == ["sequence", "step"]
     full, sure = model.complete(table, return_proba=True)
     assert None not in full["sound"]
     assert sure.shape == (5, 2)

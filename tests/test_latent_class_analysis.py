@@ -452,6 +452,40 @@ def test_the_bootstrap_test_finds_the_number_of_classes() -> None:
         fgrn.LatentClassModel(2, random_state=0).fit(few).vuong_lrt()
 
 
+@pytest.mark.parametrize("continuous", [False, True])
+def test_likelihood_ratio_tests_start_from_the_maximum_at_hand(continuous: bool) -> None:
+    rng = np.random.default_rng(1)
+    hidden = rng.integers(0, 4, 300)
+    shares = rng.random((4, 6))
+    table: dict[str, Any] = {f"q{k}": (rng.random(300) < shares[hidden, k]).astype(int) for k in range(6)}
+    numbers = {"x": rng.normal(size=300) + hidden} if continuous else {}
+    alone = {"n_init": 1, "random_state": 0, "continuous": list(numbers) or None}
+    model = fgrn.LatentClassModel(3, **(alone | {"n_init": 20})).fit(table | numbers)
+    own = model.history_.log_likelihood[-1]
+    if not continuous:
+        assert fgrn.LatentClassModel(3, **alone).fit(table).history_.log_likelihood[-1] < own - 0.5
+    for sizes in ([3], [2]):
+        one = model.bootstrap_lrt(n_bootstrap=1, n_init=1, sizes=sizes).tests[0]
+        found = one.log_likelihood if one.classes == 3 else one.log_likelihood_more
+        assert found > own - 1e-3
+
+
+def test_one_class_more_that_is_below_the_model_is_told() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(2):
+        hidden = rng.integers(0, 4, 400)
+        shares = rng.random((4, 8))
+        table = {f"q{item}": (rng.random(400) < shares[hidden, item]).astype(int) for item in range(8)}
+    model = fgrn.LatentClassModel(4, n_init=40, random_state=1).fit(table)
+    tested = [model.bootstrap_lrt(n_bootstrap=19, n_init=1), model.vuong_lrt(n_init=1)]
+    for one in tested:
+        assert one.ratio == 0
+        assert "with 5 classes (-1,972.33) is below that with 4 (-1,963.6" in one.warnings[0]
+        assert one.warnings[0] in one.notes
+        assert f"warning: {one.warnings[0]}" in str(one)
+    assert not model.vuong_lrt().warnings
+
+
 def test_distinct_rows_are_those_of_numpy() -> None:
     codes = np.random.default_rng(0).integers(-1, 2, size=(300, 70))
     codes[150:] = codes[:150]

@@ -905,3 +905,8 @@ def test_numbers_of_bins_are_not_cut() -> None:
     assert cut_to_width("1980 to 2830", 5.0, 8) == "1980 to 2830"
     assert cut_to_width("1980 to 2830", width_of("1980–2830", 8), 8) == "1980–2830"
     assert cut_to_width("1980 to 2830", width_of("1980–28", 8), 8) == "1980–…"
+    near = ["123456.788999999 to 123456.78899999963", "123456.78899999963 to 123456.78900000005"]
+    short = [cut_to_width(label, 0.6, 8) for label in near]  # longer than that, even without the second number
+    assert all(width_of(one, 8) <= 0.6 for one in short)
+    assert short[0] != short[1]
+    assert all(one.endswith("–…") for one in short)

@@ -246,6 +246,44 @@ def test_inspect_says_what_is_taken_as_missing(tmp_path: Path, capsys: pytest.Ca
     assert "Taken as missing" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("more", [[], ["--stream"], ["--online"]])
+def test_fit_says_what_is_taken_as_missing_if_something_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    path, model = tmp_path / "t.csv", str(tmp_path / "m.fgrn")
+    for text, told in (("a,b\nx,1\ny,2\n" * 1, False), ("a,b\nx,1\ny,\n", True), ("a,b\nx,1\n?,2\n", True)):
+        path.write_text(text + "x,1\ny,2\n" * 6)
+        assert main(["fit", str(path), "--hidden", "1", "-o", model, *more]) == 0
+        assert ("Taken as missing" in capsys.readouterr().out) == told
+
+
+def test_inspect_and_fit_agree_on_a_column_without_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, model = tmp_path / "t.csv", str(tmp_path / "m.fgrn")
+    path.write_text("a,b\n" + "x,\ny,\n" * 6)
+    assert main(["inspect", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert [line.split()[:2] for line in out.splitlines() if line.startswith("b")] == [["b", "empty"]]
+    assert "b: no value is known: nothing is learnt of it" in out
+    assert main(["fit", str(path), "--hidden", "1", "-o", model]) == 0
+    assert "  b  0  empty   (nothing known)" in capsys.readouterr().out
+    assert main(["inspect", model]) == 0
+    assert [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("b")] == [["b", "empty"]]
+
+
+def test_whole_numbers_that_are_too_long_for_bins_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    numbers = 10**18 + np.arange(200)
+    table = {"a": ["x", "y"] * 100, "big": numbers, "small": numbers - 10**18}
+    with pytest.warns(fgrn.LongNumbersWarning, match="200 different ones become 3 in bins") as caught:
+        schema = fgrn.Schema.infer(table)
+    assert [(one.message.column, one.message.value) for one in caught] == [("big", 10**18)]
+    assert [len(schema[name].levels) for name in ("big", "small")] == [3, 5]
+    pd.DataFrame(table).to_csv(tmp_path / "t.csv", index=False)
+    assert main(["inspect", str(tmp_path / "t.csv")]) == 0
+    assert "big: its whole numbers are beyond 2^53" in capsys.readouterr().out
+    with pytest.warns(fgrn.LongNumbersWarning):
+        fgrn.Schema.infer(tmp_path / "t.csv")
+
+
 # A row as names
 
 

@@ -23,7 +23,7 @@ from .choosing import STRUCTURES, BinCount, Refining, check_choice
 from .compiling import compile_aside
 from .constraining import constraints_of
 from .model_rows import matched
-from .schema_text import schema_text
+from .schema_text import has_missing, schema_text
 from .signals import stoppable
 from .wording import say, tell
 
@@ -235,7 +235,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         with _kept_on_failure(estimator, output):
             estimator.partial_fit(rows, *([] if target is None else [target]), sample_weight=weights)
         estimator.save(output)
-        _show(estimator, _gathered_report(estimator, rows, output, False), as_json)
+        _show(estimator, _gathered_report(estimator, rows, output, False), as_json, rows.has_missing)
         return
     if streamed:
         rows = common.stream(data, batch=batch, **options)
@@ -246,8 +246,9 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
             interrupted = stopped()
         estimator.save(output)
         again = target if executor is None and not interrupted else None
+        missing = rows.has_missing
         report = _gathered_report(estimator, rows, output, interrupted) | _accuracy(estimator, rows, again)
-        _show(estimator, report, as_json)
+        _show(estimator, report, as_json, missing)
         stopped.end()
         return
     table = common.read(data, **options)
@@ -274,7 +275,8 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         interrupted = stopped()
     estimator.save(output)
     estimator.unseen = "unknown"  # what is an error in later tables is no reason to lose the report on this one
-    _show(estimator, _report(estimator, table, y, back, output, interrupted), as_json)
+    missing = has_missing(estimator.schema_, learnt) or (y is not None and any(map(is_missing_value, y[~back])))
+    _show(estimator, _report(estimator, table, y, back, output, interrupted), as_json, missing)
     stopped.end()
 
 
@@ -299,8 +301,11 @@ def _workers(address: str | None) -> Any:
     return connected(address)
 
 
-def _show(estimator: Any, report: dict[str, Any], as_json: bool) -> None:
-    """Print what was learnt, as text or as JSON; a classifier of one class is told on standard error."""
+def _show(estimator: Any, report: dict[str, Any], as_json: bool, missing: bool) -> None:
+    """Print what was learnt, as text or as JSON; a classifier of one class is told on standard error.
+
+    `missing`: whether a value is missing, so that it is told what is taken as such.
+    """
     classes = getattr(estimator, "classes_", [])
     if len(classes) == 1:
         tell(f"All rows with a class have the same one, {str(classes[0])!r}: the model can predict no other, and its "
@@ -308,7 +313,7 @@ def _show(estimator: Any, report: dict[str, Any], as_json: bool) -> None:
     if as_json:
         common.as_json(report)
     else:
-        say(_report_text(estimator, report))
+        say(_report_text(estimator, report, missing))
 
 
 def _check_classes(name: str, classes: list[Any], most: int) -> None:
@@ -426,9 +431,9 @@ def _selection_lines(estimator: Any, interrupted: bool) -> list[str]:
     return [str(replace(found, unfinished=())), *told]
 
 
-def _report_text(estimator: Any, report: dict[str, Any]) -> str:
+def _report_text(estimator: Any, report: dict[str, Any], missing: bool) -> str:
     codes = None if estimator.missing_values is None else [str(code) for code in estimator.missing_values]
-    lines = [schema_text(estimator.schema_), common.missing_told(codes), ""]
+    lines = [schema_text(estimator.schema_), *([common.missing_told(codes)] if missing else []), ""]
     if hasattr(estimator, "selection_"):
         lines += [*_selection_lines(estimator, report["interrupted"]), ""]
     how = "converged" if report["converged"] else "interrupted" if report["interrupted"] else "not converged"

@@ -11,7 +11,16 @@ import click
 import numpy as np
 
 from ..core import printing
-from ..core.exceptions import FgrnError, FgrnWarning, ManyLevelsWarning, SchemaError, counted, shortened, visible
+from ..core.exceptions import (
+    FgrnError,
+    FgrnWarning,
+    LongNumbersWarning,
+    ManyLevelsWarning,
+    SchemaError,
+    counted,
+    shortened,
+    visible,
+)
 from ..tables import frames, table_file
 from ..tables.missing import is_missing_value
 from ..tables.stream_source import is_many
@@ -156,12 +165,14 @@ def _looked_at(
             )
         column = schema[name]
         kind = {"kind": column.kind, "levels": list(column.levels)}
-        grouped = [one.message for one in told if isinstance(one.message, ManyLevelsWarning)]
+        grouped = [one.message for one in told if isinstance(one.message, (ManyLevelsWarning, LongNumbersWarning))]
         if grouped:  # the share of missing values, of which others warn, is shown
             kind["problem"] = spoken(grouped[0].changed(column=None))
         counts = {value: count for value, count in counts.items() if not column.is_missing(value)}
     except SchemaError as error:
         problem: FgrnError = error
+        if error.value == (name,):  # no value is known, which `fit` warns of
+            kind["kind"], counts = "empty", {}
         if error.row is not None and error.value in (inf, -inf):  # as `fit` tells it
             problem = bad_row_error(name, infinite(error.row, name, error.value)).changed(file=None)
         kind["problem"] = spoken(problem.changed(column=None))
@@ -201,7 +212,7 @@ def _levels(levels: list[Any]) -> str:
 def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[str]:
     """Return remarks on what looks wrong in a column."""
     if not counts:
-        return ["no value is known; leave it out with --drop"]
+        return ["no value is known: nothing is learnt of it; leave it out with --drop"]
     out = []
     known, first = sum(counts.values()), next(iter(counts))
     if "problem" in record:

@@ -1,9 +1,15 @@
-"""A schema as `fit` prints it: a line for each column, or for each kind of column where there are many."""
+"""A schema as `fit` prints it: a line for each column, or for each kind of column; and whether values are missing."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from ..core.exceptions import counted, shortened
 from ..core.printing import terminal_width, text_table
+from ..tables import frames
+from ..tables.columns import Column
 from ..tables.schema import Schema
 
 MOST_COLUMNS = 40
@@ -29,3 +35,16 @@ def schema_text(schema: Schema) -> str:
     rest = [f"  and {counted(left, 'column')} of other levels"] if left else []
     heading = f"Schema of {counted(len(schema), 'column')}, those with the same levels in one line"
     return "\n".join([heading, text_table([], rows, 5, 2, terminal_width()), *rest])
+
+
+def has_missing(schema: Schema, table: Any) -> bool:
+    """Return whether a value is missing in a table that a schema was inferred from."""
+    columns = frames.columns(table, by_value=True)
+    known = ((column, columns[name]) for name, column in schema.items() if name in columns)
+    return any(_is_missing_somewhere(column, values) for column, values in known)
+
+
+def _is_missing_somewhere(column: Column, values: Any) -> bool:
+    if column.continuous:
+        return bool(np.isnan(column.numbers(values)).any())
+    return not column.levels or bool((column.codes(values)[0] == frames.UNKNOWN).any())

@@ -305,6 +305,10 @@ class ManyLevelsWarning(FgrnWarning):
     """A column with more levels than are wanted, whose rarest ones are taken together."""
 
 
+class LongNumbersWarning(FgrnWarning):
+    """A column of whole numbers that are too long to be told apart in bins."""
+
+
 class ImpossibleRowWarning(FgrnWarning):
     """Rows of probability zero, answered as if nothing were known of them."""
 

@@ -33,6 +33,10 @@ class BlockScanner:
 
     def __call__(self, prior: np.ndarray, table: np.ndarray, local: np.ndarray, weights: np.ndarray | None) -> Scan:
         """See `fgrn.engines.Scanner`."""
+        if len(self._blocks) == 1:
+            whole = self._room.with_new_counts()
+            self._scan_block(prior, table, local, self._begins, weights, whole)
+            return whole
 
         def work(rows: slice) -> Scan:
             out = self._room.of(rows)
@@ -40,8 +44,6 @@ class BlockScanner:
             self._scan_block(prior, table, local[rows], self._begins[rows], counted, out)
             return out
 
-        if len(self._blocks) == 1:
-            return work(self._blocks[0])
         parts = list(in_order(self._threads, work, self._blocks))
         first, steps = (np.sum([part[k] for part in parts], axis=0) for k in (4, 5))
         return self._room._replace(first=first, steps=steps)

@@ -34,7 +34,11 @@ class Scan(NamedTuple):
     def of(self, rows: slice) -> Scan:
         """Return views for some of the rows, with new arrays for their counts."""
         past, future, around = self.past[rows], self.future[rows], self.around[rows]
-        return Scan(past, future, around, self.likelihood[rows], np.zeros(self.first.shape), np.zeros(self.steps.shape))
+        return Scan(past, future, around, self.likelihood[rows], self.first, self.steps).with_new_counts()
+
+    def with_new_counts(self) -> Scan:
+        """Return the same arrays of rows, with new arrays for their counts."""
+        return Scan(*self[:4], np.zeros(self.first.shape), np.zeros(self.steps.shape))
 
 
 class LogScan(NamedTuple):

@@ -33,14 +33,15 @@ from ..tables.frames import Coded
 from ..tables.schema import UNSEEN, Schema
 from ._convergence import warn_if_not_converged
 from ._decision import Decision, messages_of
+from ._hidden_names import HiddenNames
 from ._streams import encoded_stream, online_batches
-from ._tables import Classes, Columns, TableEstimator, check_lengths, is_array
+from ._tables import Classes, Columns, check_lengths, is_array
 
 FAINTEST_STATE = 1e-9
 """A hidden state of smaller probability is none of a class."""
 
 
-class LatentEstimator(TableEstimator):
+class LatentEstimator(HiddenNames):
     """Base class of scikit-learn estimators that fit a network to a table."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -205,7 +206,12 @@ class LatentEstimator(TableEstimator):
         if classes is not None:
             self._set_classes(classes)
         self.schema_ = self._read_schema(columns, weights)
-        return self._encoded(self.schema_.codes(columns, self.unseen), weights, classes)
+        table = self._encoded(self.schema_.codes(columns, self.unseen), weights, classes)
+        self._take_units(table)
+        return table
+
+    def _take_units(self, table: EncodedTable) -> None:
+        """Take the units of continuous columns from a table to learn from."""
 
     def _encoded(
         self, data: Mapping[str, Coded], weights: np.ndarray | None, classes: Classes | None = None
@@ -226,36 +232,6 @@ class LatentEstimator(TableEstimator):
 
     def _network(self, n_hidden: Any) -> Network:
         raise NotImplementedError
-
-    def _free(self, wanted: str, *others: str) -> str:
-        """Return a name for a hidden variable that differs from all columns and from the others."""
-        taken = {*self._names(), *others}
-        while wanted in taken or any(name.startswith(f"{wanted}->") for name in taken):
-            wanted += "_"
-        return wanted
-
-    def _hidden_name(self) -> str:
-        """Return the name of the hidden variable, which differs from all columns and the class."""
-        return self._free("S", *self._class_names())
-
-    def _hidden_prefix(self) -> str:
-        """Return a prefix for numbered hidden variables with which no column, and no numbered class, begins."""
-        wanted = "S"
-        while any(name.startswith(wanted) for name in self._names()) or any(
-            name.startswith(wanted) and name[len(wanted) :][:1].isdecimal() for name in self._class_names()
-        ):
-            wanted += "_"
-        return wanted
-
-    def _class_names(self) -> list[str]:
-        """Return the name of the class in the network, in a list that is empty if there is none."""
-        return []
-
-    def _class_name(self) -> str:
-        return self._free("class")
-
-    def _hidden(self) -> list[str]:
-        return [self._hidden_name()]
 
     def _observed(self) -> dict[str, list[Label]]:
         """Return the observed variables of the network with their states."""
@@ -292,6 +268,7 @@ class LatentEstimator(TableEstimator):
             if not hasattr(self, "network_"):
                 with self._or_as_before():
                     first = next(batches)
+                    self._take_units(first)
                     self._fit_table("pyarrow", first, batch=True)._step(first)
             while not self._stopped():
                 told("rows learnt", self.n_rows_, 0)

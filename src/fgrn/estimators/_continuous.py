@@ -13,15 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.exceptions import FgrnWarning, LearningError, Remedy, shortened, unknown_name, warn
 from ..flow.gaussian_leaves import COVARIANCES, GaussianLeaves, Moments
-from ..learning.encoding import checked_weight_name, table_of_source
 from ..queries.completion import impute_numbers
 from ..queries.prototypes import MeanAndSpread
-from ..tables import frames
-from ..tables.encoded import EncodedTable, Evidence
+from ..tables.encoded import EncodedTable
 from ..tables.schema import Schema
-from ..tables.stream import stream_of
 from ._base import LatentEstimator
-from ._tables import Classes, Columns
+from ._tables import Columns
 
 
 class ContinuousColumns(LatentEstimator):
@@ -49,8 +46,7 @@ class ContinuousColumns(LatentEstimator):
             found.append(str(name))
         return found
 
-    def _learnable(self, X: Any, sample_weight: Any, classes: Classes | None) -> Evidence:
-        table = super()._learnable(X, sample_weight, classes)
+    def _take_units(self, table: EncodedTable) -> None:
         names = self.schema_.continuous
         if names and self.cycles > 1:
             raise LearningError(
@@ -61,10 +57,10 @@ class ContinuousColumns(LatentEstimator):
             )
         self._leaves = None
         if names:
+            rows = table.here()
             self._leaves = GaussianLeaves.of(
-                self._hidden_name(), 1, names, self.covariance, table.numbers, table.row_weights
+                self._hidden_name(), 1, names, self.covariance, rows.numbers, rows.row_weights, release=rows.release
             )
-        return table
 
     def _leaves_of(self, states: int) -> GaussianLeaves | None:
         """The continuous columns of a network with so many hidden states."""
@@ -101,40 +97,13 @@ class ContinuousColumns(LatentEstimator):
         return self.continuous is not None or (self.schema is not None and bool(self.schema.continuous))
 
     def _fit_stream(self, X: Any, sample_weight: Any, target: Any = None, executor: Any = None) -> Self:
-        if not self._is_continuous():
-            return super()._fit_stream(X, sample_weight, target, executor)
-        if executor is not None:
+        if executor is not None and self._is_continuous():
             raise LearningError(
                 "columns are learnt on this machine.",
                 setting="continuous",
                 remedies=("leave the cluster out", Remedy("put the numbers into bins", continuous=None)),
             )
-        table, weights = self._in_memory(table_of_source(X, self._missing_codes()), sample_weight)
-        return self._fit(table, weights)
-
-    def _compared(self, X: Any, tried: Any, sample_weight: Any, *others: Any, **more: Any) -> Any:
-        if self._is_continuous() and frames.is_source(X):
-            X, sample_weight = self._in_memory(table_of_source(X, self._missing_codes()), sample_weight)
-        return super()._compared(X, tried, sample_weight, *others, **more)
-
-    def _partial_fit_stream(self, X: Any, sample_weight: Any, target: Any = None, classes: Any = None) -> Self:
-        if not self._is_continuous():
-            return super()._partial_fit_stream(X, sample_weight, target, classes)
-        for batch in stream_of(X, self._missing_codes()):
-            if self._stopped():
-                break
-            self._partial_fit(*self._in_memory(batch, sample_weight))
-        return self
-
-    @staticmethod
-    def _in_memory(table: Any, sample_weight: Any) -> tuple[Any, Any]:
-        """An Arrow table without its column of weights, and these weights."""
-        name = checked_weight_name(sample_weight)
-        if name is None:
-            return table, None
-        if name not in table.column_names:
-            raise unknown_name("column", name, table.column_names)
-        return table.drop_columns([name]), table[name].to_numpy()
+        return super()._fit_stream(X, sample_weight, target, executor)
 
     # What everybody may ask
 

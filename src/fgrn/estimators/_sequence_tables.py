@@ -7,7 +7,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.exceptions import Remedy, TableWarning, unknown_name, warn
-from ..learning.encoding import table_of_source, without_columns
+from ..learning.encoding import without_columns
 from ..tables import frames
 from ..tables.encoded import Evidence
 from ..tables.time_order import TimeOrder, check_two_columns
@@ -24,14 +24,13 @@ class SequenceTables(ContinuousColumns):
     def _in_order(self, X: Any, sequence: Any, time: Any) -> Evidence:
         """A table to learn from, encoded, in the order of sequences and times; sets the columns of the model."""
         check_two_columns(sequence, time)
-        if frames.is_source(X) and self.continuous is None:
+        if frames.is_source(X):
             beside = [one for one in (sequence, time) if isinstance(one, str)]
             features, kept = without_columns(X, beside, self._missing_codes())
             table = encoded_stream(self, features, None, None, None).here()
             found = {name: frames.as_column(kept.column(name), name) for name in beside}
             ids, times = (found[one] if isinstance(one, str) else one for one in (sequence, time))
         else:
-            X = table_of_source(X, self._missing_codes()) if frames.is_source(X) else X
             features, ids, times = self._parted(X, sequence, time)
             table = self._learnable(features, None, None)
         order = TimeOrder.of(table.rows, ids, times, self.step)

@@ -11,7 +11,6 @@ import numpy as np
 from ..core.exceptions import LearningError, Remedy, TableFileError, unknown_name
 from ..core.progress import ProgressReporter, ReadingProgress
 from ..learning.encoding import (
-    BySchema,
     CodedBatch,
     Coding,
     WeightedBatch,
@@ -22,6 +21,7 @@ from ..learning.encoding import (
     seen,
     weighted_batches,
 )
+from ..learning.schema_coding import BySchema
 from ..tables.columns import Column
 from ..tables.encoded import EncodedTable, Evidence
 from ..tables.frames import Coded
@@ -70,6 +70,7 @@ def _encoded_stream(
 
     table = rows.encoded(weights, coding_for, without_zero=True)
     coders[0].tell()
+    model._take_units(table)
     return table
 
 
@@ -110,8 +111,10 @@ def _coding(model: LatentEstimator, target: str | None, strict: bool = False) ->
         columns.append(Column(target, tuple(classes), missing=words, missing_words=codes is None))
         kept[target] = model._class_name()
         counted = [target] if codes is None else []
-    coder = BySchema(Schema(columns), model.unseen, [target] if strict and target is not None else [], counted)
-    return Coding(kept, {column.name: len(column.levels) for column in columns}, coder), coder
+    continuous = model.schema_.continuous
+    known = Schema([*columns, *(model.schema_[name] for name in continuous)])
+    coder = BySchema(known, model.unseen, [target] if strict and target is not None else [], counted)
+    return Coding(kept, {column.name: len(column.levels) for column in columns}, coder, continuous), coder
 
 
 def online_batches(
@@ -171,5 +174,7 @@ def _matched(model: LatentEstimator, rows: WeightedBatch, target: str | None) ->
 def _joined_batches(model: LatentEstimator, batches: Sequence[CodedBatch], coding: Coding) -> Evidence:
     codes = np.concatenate([one.codes for one in batches])
     given = [one.weights for one in batches if one.weights is not None]
-    data = {name: Coded(codes[:, position]) for position, name in enumerate(coding.kept.values())}
+    numbers = np.concatenate([one.continuous for one in batches])
+    data: dict[str, Any] = {name: Coded(codes[:, position]) for position, name in enumerate(coding.kept.values())}
+    data |= {name: numbers[:, position] for position, name in enumerate(coding.continuous)}
     return model._encoded(data, np.concatenate(given) if given else None)

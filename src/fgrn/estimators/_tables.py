@@ -91,6 +91,8 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
 
     def _columns(self, X: Any, *, reset: bool) -> Columns:
         """Return the columns of a table by name and by value; those of an array are named x0, x1, ..."""
+        if type(X) is dict:
+            return self._mapping(X, reset)
         row = None if reset else one_row.named_row(X)
         X = frames.collected(X) if row is None else row
         if isinstance(X, Mapping) and not hasattr(X, "tocsr"):  # some sparse matrices are mappings

@@ -151,8 +151,8 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
 
         Args:
             X: the table: any dataframe, a mapping of columns or an array; in any order if `time` is given. Or a path, a
-                glob, a dataset of Arrow, batches of rows or a `Stream`, read in batches of which codes are kept in
-                memory, since rows of a sequence may be anywhere; numbers of continuous columns are kept as they are.
+                glob, a dataset of Arrow, batches of rows or a `Stream`, read in batches of which codes, and numbers of
+                continuous columns, are kept in memory, since rows of a sequence may be anywhere.
             y: not used.
             sequence: which sequence each row belongs to: the name of a column of X, or one value per row. All rows are
                 one sequence unless given.
@@ -333,7 +333,8 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
             sequence: as for `fit`; the column of that name, if there was one, unless given.
             time: the same.
         """
-        return float(self.score_samples(X, sequence=sequence, time=time).mean())
+        scores = self.score_samples(X, sequence=sequence, time=time)
+        return float(np.add.reduce(scores)) / len(scores)
 
     def aic(self, X: Any, *, sequence: Any = None, time: Any = None) -> float:
         """Akaike's criterion on a table; smaller is better. The arguments are those of `score`."""
@@ -362,8 +363,8 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
         tables = {column: self.network_.table(column) for column in levels}
         labels = self.network_.variable(name).labels
         numbers = {one: self.network_.moments.of_column(k) for k, one in enumerate(self.schema_.continuous)}
-        last = found[order.ends]
-        return Forecast.of(order.names, last, self.transitions_, int(steps), labels, tables, levels, numbers)
+        last, heading = found[order.ends], sequence if isinstance(sequence, str) else self.beside_[0]
+        return Forecast.of(order.names, last, self.transitions_, int(steps), labels, tables, levels, numbers, heading)
 
     def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
         """Draw a new sequence, as the kind of table the model was learnt from, and the state of each of its rows.

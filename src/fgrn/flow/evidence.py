@@ -69,12 +69,13 @@ def encode(
         return Evidence(
             few, soft, slot, soft_offset, log_scale, columns=tuple(columns), row_weights=weights, numbers=numbers
         )
-    codes = np.full((rows, len(columns)), UNKNOWN, dtype=_code_type(variables, columns), order="F")
+    codes = np.empty((rows, len(columns)), dtype=_code_type(variables, columns), order="F")
     soft_columns: list[np.ndarray] = []
     width = 0
     counted: list[tuple[_Column, np.ndarray | frames.Coded, np.ndarray]] = []
     for position, (name, values) in enumerate(columns.items()):
         if values is None:
+            codes[:, position] = UNKNOWN
             continue
         edge = variables.index[name]
         column = _Column(name, variables.labels[edge])
@@ -105,11 +106,10 @@ def _continuous_numbers(names: Sequence[str], columns: Mapping[str, Any], rows: 
     """The numbers of continuous columns, (rows, names), NaN where one is missing; (rows, 0) if none is there."""
     if not any(name in columns for name in names):
         return np.zeros((rows, 0))
-    out = np.full((rows, len(names)), np.nan)
+    out = np.empty((rows, len(names)), order="F")
     for place, name in enumerate(names):
-        if columns.get(name) is not None:
-            out[:, place] = _numbers_of(columns[name], name)
-    if first_beyond(out.ravel()) is not None:
+        out[:, place] = np.nan if columns.get(name) is None else _numbers_of(columns[name], name)
+    if first_beyond(out.T.ravel()) is not None:
         for name, found in zip(names, out.T, strict=True):
             if (wrong := first_beyond(found)) is not None:
                 row, told = wrong

@@ -15,7 +15,7 @@ columns, by one standard deviation for all of them. Parameters are kept in these
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -43,6 +43,9 @@ FAINTEST_MESSAGE = -650.0
 ROWS_AT_ONCE = 2**12
 """Rows of a block: its numbers and messages stay in the cache."""
 
+UNITS_AT_ONCE = 2**16
+"""Rows of a block whose means and variances are added to those of the others."""
+
 LOG_TWO_PI = float(np.log(2 * np.pi))
 
 
@@ -55,6 +58,37 @@ class Moments(NamedTuple):
     def of_column(self, place: int) -> Moments:
         """The means and variances of one column, each (states,)."""
         return Moments(self.means[:, place], self.variances[:, place])
+
+
+class LogDensities(NamedTuple):
+    """The logarithm of normal densities as polynomials of standardised numbers: coefficients, each (states, columns).
+
+    squared, linear, constant   of x^2, x and 1
+    constants                   (states, 1): the sum of the constants of all columns, for rows without missing numbers
+    """
+
+    squared: np.ndarray
+    linear: np.ndarray
+    constant: np.ndarray
+    constants: np.ndarray
+
+    def messages(self, rows: StandardNumbers, out: np.ndarray) -> np.ndarray:
+        """Write the message of each row's numbers to the state, (rows, states), that sums to one; return its log-scale.
+
+        The log-scale, (rows,), is the logarithm of what was taken out of the message.
+        """
+        scale = np.empty(len(out))
+        for part, values, known in rows.blocks():
+            found = self.linear @ values.T  # (states, rows): a few long rows are quicker than many short ones
+            found += self.squared @ (values**2).T
+            found += self.constants if known is None else self.constant @ known.T
+            most = found.max(axis=0)
+            found -= most
+            np.exp(np.maximum(found, FAINTEST_MESSAGE, out=found), out=found)
+            total = found.sum(axis=0)
+            np.divide(found, total, out=out[part].T)
+            np.add(most, np.log(total, out=total), out=scale[part])
+        return scale
 
 
 @dataclass(frozen=True)
@@ -83,18 +117,33 @@ class GaussianLeaves:
     def of(
         cls, variable: str, states: int, columns: tuple[str, ...], covariance: str, numbers: np.ndarray,
         weights: np.ndarray, start: tuple[tuple[float, ...], ...] | None = None,
+        release: Callable[[], None] | None = None,
     ) -> GaussianLeaves:  # fmt: skip
-        """Leaves in the units of a table, (rows, columns), with NaN where a number is missing."""
-        known = ~np.isnan(numbers)
-        share = known * weights[:, None]
-        total = share.sum(axis=0)
+        """Leaves in the units of a table, (rows, columns), with NaN where a number is missing.
+
+        `release` is called after each block of rows, to free the memory that rows on disk take.
+        """
+
+        def sums(power: int, centres: np.ndarray) -> np.ndarray:
+            """Weighted sums over rows of the known numbers less their centres, to a power, (columns,)."""
+            total = np.zeros(len(columns))
+            for part in blocks_of_rows(len(numbers), UNITS_AT_ONCE):
+                block = np.asfortranarray(numbers[part]) - centres
+                np.power(block, power, out=block)
+                block *= weights[part][:, None]
+                block[np.isnan(numbers[part])] = 0.0
+                total += block.sum(axis=0)
+                if release is not None:
+                    release()
+            return total
+
+        nothing = np.zeros(len(columns))
+        total = sums(0, nothing)
         for column, weight in zip(columns, total.tolist(), strict=True):
             if not weight:
                 raise LearningError("it has no known number.", column=column, remedies="leave the column out")
-        filled = np.where(known, numbers, 0.0)
-        centres = (share * filled).sum(axis=0) / total
-        away = np.where(known, filled - centres, 0.0)
-        squares = (share * away**2).sum(axis=0)
+        centres = sums(1, nothing) / total
+        squares = sums(2, centres)
         flat = squares <= (1e-12 * np.abs(centres)) ** 2 * total
         if flat.any():
             raise LearningError(
@@ -178,24 +227,12 @@ class GaussianLeaves:
 
     # E-step
 
-    def messages(self, parameters: np.ndarray, rows: StandardNumbers) -> tuple[np.ndarray, np.ndarray]:
-        """Messages of each row's numbers to the state, (rows, states), each sums to one; and the log of its scale."""
+    def log_densities(self, parameters: np.ndarray) -> LogDensities:
+        """The log-density of a standardised number in each state and column, as coefficients of a polynomial."""
         means, logs = self._parts(parameters)
         precision = np.exp(-logs)
-        squared, linear = -0.5 * precision, means * precision
         constant = -0.5 * (means**2 * precision + logs + LOG_TWO_PI) - np.log(self._units[1])
-        out, scale = np.empty((len(rows.values), self.states)), np.empty(len(rows.values))
-        for part, values, known in rows.blocks():
-            found = linear @ values.T  # (states, rows): a few long rows are quicker than many short ones
-            found += squared @ (values**2).T
-            found += constant.sum(axis=1)[:, None] if known is None else constant @ known.T
-            most = found.max(axis=0)
-            found -= most
-            np.exp(np.maximum(found, FAINTEST_MESSAGE, out=found), out=found)
-            total = found.sum(axis=0)
-            out[part] = (found / total).T
-            scale[part] = most + np.log(total)
-        return out, scale
+        return LogDensities(-0.5 * precision, means * precision, constant, constant.sum(axis=1)[:, None])
 
     def counts(self, shares: np.ndarray, rows: StandardNumbers) -> np.ndarray:
         """The moments of rows that belong to states in these shares, (rows, states): W, X and Q in one vector."""
@@ -268,10 +305,11 @@ class StandardNumbers:
     def of(cls, leaves: GaussianLeaves, numbers: np.ndarray) -> StandardNumbers:
         """The standardised numbers of a table, (rows, columns), with NaN where a number is missing."""
         centres, scales = leaves._units
-        values = (numbers - centres) / scales
-        missing = np.isnan(values)
-        if not missing.any():
+        values = np.empty(numbers.shape, order="F")  # a few long columns are quicker than many short rows
+        np.divide(np.subtract(numbers, centres, out=values), scales, out=values)
+        if not np.isnan(np.add.reduce(values, axis=None)):  # the quickest way to see that no number is missing
             return cls(values, None)
+        missing = np.isnan(values)
         values[missing] = 0.0
         return cls(values, ~missing)
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Protocol
 
 import numpy as np
 
+from ..core.exceptions import ImpossibleEvidence
+from ..engines import blocks_of_rows
 from ..tables.encoded import Evidence
 from .counts import CountingMethod, Counts
 from .esteps import IN_ORDER, Cannot, EStep
-from .gaussian_leaves import GaussianLeaves, StandardNumbers
+from .gaussian_leaves import GaussianLeaves, LogDensities, StandardNumbers
 
 
 class RowEStep(EStep, Protocol):
@@ -27,9 +29,15 @@ class RowEStep(EStep, Protocol):
         """The expected counts, and the posterior of a variable in each row, (rows, states)."""
 
 
+ROWS_OF_PART = 2**16
+"""Rows whose messages, and posteriors, are in memory at the same time."""
+
+
 @dataclass(frozen=True, eq=False)
 class LeafEStep:
-    """The E-step over rows with continuous columns.
+    """The E-step over rows with continuous columns, part after part of the rows; those of a chain are one part.
+
+    What is made of a part is kept for the next epoch if the rows are in memory; of rows on disk it is made again.
 
     leaves    the continuous columns
     edge      the number of their hidden variable
@@ -47,6 +55,73 @@ class LeafEStep:
     cycles = Cannot("continuous columns are updated once an epoch")
 
     @cached_property
+    def _parts(self) -> list[slice]:
+        rows = self.evidence.rows
+        return blocks_of_rows(rows, max(rows, 1) if len(self.evidence.begins) else ROWS_OF_PART)
+
+    @cached_property
+    def _made(self) -> dict[int, LeafPart]:
+        """What was made of parts of rows in memory, by their first rows."""
+        return {}
+
+    def _part(self, rows: slice) -> LeafPart:
+        if rows.start in self._made:
+            return self._made[rows.start]
+        whole = self.evidence.in_memory and len(self._parts) == 1
+        evidence = self.evidence if whole else self.evidence.take(rows)
+        made = LeafPart(self.leaves, self.edge, self.size, self.make, evidence)
+        if self.evidence.in_memory:
+            self._made[rows.start] = made
+        return made
+
+    @cached_property
+    def method(self) -> CountingMethod:
+        """See `EStep`. Messages have one place, so that one thread counts at a time."""
+        first = self._part(self._parts[0])
+        inner = first.estep.method
+        return inner._replace(
+            kernel=f"Gaussian leaves and {inner.kernel}",
+            rows=self.evidence.rows,
+            rows_at_once=min(inner.rows_at_once, first.evidence.rows),
+            shareable=False,
+        )
+
+    def count(self, values: np.ndarray) -> Counts:
+        """See `EStep`."""
+        densities = self.leaves.log_densities(values[self.size :])
+
+        def counted(rows: slice) -> Counts:
+            try:
+                return self._part(rows).count(values, densities)
+            except ImpossibleEvidence as error:
+                raise error.changed(rows=[rows.start + row for row in error.rows]) from None
+            finally:
+                self.evidence.release()
+
+        return reduce(Counts.joined, map(counted, self._parts))
+
+    @property
+    def batches(self) -> Callable[[int, int], Sequence[LeafEStep]] | Cannot:
+        """See `WholeEStep`."""
+        return IN_ORDER if len(self.evidence.begins) else self._batches
+
+    def _batches(self, size: int, seed: int) -> Sequence[LeafEStep]:
+        if self.evidence.rows <= size:
+            return [self]
+        return [replace(self, evidence=part) for part in self.evidence.in_batches(size, seed)]
+
+
+@dataclass(frozen=True, eq=False)
+class LeafPart:
+    """Some rows with continuous columns, and the E-step over them; see `LeafEStep`."""
+
+    leaves: GaussianLeaves
+    edge: int
+    size: int
+    make: Callable[[Evidence], RowEStep]
+    evidence: Evidence
+
+    @cached_property
     def _numbers(self) -> StandardNumbers:
         numbers = self.evidence.numbers
         if not numbers.shape[1]:  # a table without any of the columns
@@ -61,51 +136,41 @@ class LeafEStep:
         return self.make(told), room, self.evidence.weights(self.edge, self.leaves.states) if given else None
 
     @property
-    def method(self) -> CountingMethod:
-        """See `EStep`. Messages have one place, so that one thread counts at a time."""
-        inner = self._rows[0].method
-        return inner._replace(kernel=f"Gaussian leaves and {inner.kernel}", shareable=False)
+    def estep(self) -> RowEStep:
+        """The E-step over the other columns, with a distribution on the hidden variable."""
+        return self._rows[0]
 
-    def count(self, values: np.ndarray) -> Counts:
-        """See `EStep`."""
+    def count(self, values: np.ndarray, densities: LogDensities) -> Counts:
+        """The expected counts of these rows under the parameters, whose log-densities are given as well."""
         estep, room, given = self._rows
-        messages, scale = self.leaves.messages(values[self.size :], self._numbers)
+        scale = densities.messages(self._numbers, room)
         if given is not None:
-            messages, scale = _multiplied(messages, scale, given)
-        room[...] = messages
+            _multiply(room, scale, given)
         counts, posterior = estep.count_with_posterior(values[: self.size], self.edge)
         weights = self.evidence.row_weights
         moments = self.leaves.counts(posterior * weights[:, None], self._numbers)
         likelihood = counts.log_likelihood + float((weights * scale).sum())
         return Counts(np.concatenate([counts.values, moments]), likelihood, counts.weight)
 
-    @property
-    def batches(self) -> Callable[[int, int], Sequence[LeafEStep]] | Cannot:
-        """See `WholeEStep`."""
-        return IN_ORDER if len(self.evidence.begins) else self._batches
 
-    def _batches(self, size: int, seed: int) -> Sequence[LeafEStep]:
-        if self.evidence.rows <= size:
-            return [self]
-        return [replace(self, evidence=part) for part in self.evidence.in_batches(size, seed)]
-
-
-def with_messages(leaves: GaussianLeaves, parameters: np.ndarray, edge: int, evidence: Evidence) -> Evidence:
-    """The rows with what their numbers say as evidence on the hidden variable, under the given parameters."""
+def with_messages(leaves: GaussianLeaves, densities: LogDensities, edge: int, evidence: Evidence) -> Evidence:
+    """The rows with what their numbers say as evidence on the hidden variable, under the given densities."""
     if not evidence.numbers.shape[1]:
         return evidence
-    messages, scale = leaves.messages(parameters, StandardNumbers.of(leaves, evidence.numbers))
-    if evidence.slot[edge] >= 0:
-        messages, scale = _multiplied(messages, scale, evidence.weights(edge, leaves.states))
-    others = {"log_scale": evidence.log_scale + scale, "numbers": np.zeros((evidence.rows, 0))}
+    scale = np.empty(evidence.rows)
+    others = {"log_scale": scale, "numbers": evidence.numbers[:, :0]}
     told, room = evidence.with_distribution(edge, leaves.variable, leaves.states, **others)
-    room[...] = messages
+    scale[...] = densities.messages(StandardNumbers.of(leaves, evidence.numbers), room)
+    if evidence.slot[edge] >= 0:
+        _multiply(room, scale, evidence.weights(edge, leaves.states))
+    scale += evidence.log_scale
     return told
 
 
-def _multiplied(messages: np.ndarray, scale: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Messages times other evidence on the same variable, each sums to one, and the log of its scale."""
-    found = messages * given
-    total = found.sum(axis=1)
+def _multiply(messages: np.ndarray, scale: np.ndarray, given: np.ndarray) -> None:
+    """Multiply messages by other evidence on the same variable; each sums to one, the rest goes to the log-scale."""
+    messages *= given
+    total = messages.sum(axis=1)
     total[total <= 0] = 1.0  # an impossible row stays one
-    return found / total[:, None], scale + np.log(total)
+    messages /= total[:, None]
+    scale += np.log(total)

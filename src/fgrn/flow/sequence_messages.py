@@ -13,6 +13,9 @@ from .marginals import normalised, refuse_impossible
 from .messages import WAYS, Messages, sweep
 from .sequences import Scanned, Sequences, Wanted
 
+CERTAIN = 1e-9
+"""Rows whose log-likelihood is not below 0 by more may be rows without evidence: others have a smaller one."""
+
 
 def marked_messages(
     sequences: Sequences,
@@ -86,8 +89,10 @@ def chained_messages(
     for array in arrays.values():
         array.setflags(write=False)
     everywhere = np.ones(mine.evidence.rows, dtype=bool)
-    # nothing has probability 1 exactly, and a sum may be rounded to more
-    likelihood = np.where(mine.evidence.unknown_rows, mine.evidence.log_scale, whole.log_likelihood)
+    likelihood, scale = whole.log_likelihood, mine.evidence.log_scale
+    if (likelihood - scale).max(initial=-np.inf) > -CERTAIN:
+        # nothing has probability 1 exactly, and a sum may be rounded to more
+        likelihood = np.where(mine.evidence.unknown_rows, scale, likelihood)
     return Messages(plan, kept, likelihood, None, everywhere, columns, arrays, parts)
 
 

@@ -165,8 +165,8 @@ class Sequences:
     def _possible(self, values: np.ndarray) -> KindMessages:
         """The messages of each kind of row, or of every row if there are no kinds; an error if a row is impossible."""
         found = self._of_kinds(values)
-        impossible = np.isneginf(found.scale)
-        if impossible.any():
+        if found.scale.min(initial=0.0) == -np.inf:
+            impossible = np.isneginf(found.scale)
             refuse_impossible(np.flatnonzero(impossible if self._kinds is None else impossible[self._kinds.which]))
         return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -154,7 +154,7 @@ class Chain(Network):
         self,
         engine: engines.Engine,
         plan: Plan,
-        programs: Programs,
+        programs: Callable[[], Programs],
         evidence: Evidence,
         kept: tuple[str, ...],
         threads: int | None,

@@ -6,7 +6,7 @@ flow (evidence -> messages -> marginals -> counts -> parameters).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -120,21 +120,21 @@ class Network(WiredModel, Queries):
             settings.choice("parts", way, messages.SHOWN_PARTS)
         cost, light = self._row_cost * encoded.rows, self._row_cost == 1 and set(ways) <= {"marginal", "likelihood"}
         runner = engine_for(engine, plan, cost, device, precision, self._preferred_engine, answers=light)
-        programs = self._programs_for(plan, paused, encoded)
+        programs = partial(self._programs_for, plan, paused, encoded)
         if schedule == "sweeps" and not plan.is_tree:
             raise FgrnError('This network has loops, where two sweeps are not enough. Use schedule="rounds".')
         asked_for_rounds = schedule == "auto" and not (rounds is None and damping is None)
         if schedule == "rounds" or asked_for_rounds or not plan.is_tree:
             self._require("rounds")
             rule = self._round_rule(plan, rounds, damping, tolerance)
-            found = messages.settled(runner, plan, programs, self._tables, encoded, rule).only(kept, ways)
+            found = messages.settled(runner, plan, programs(), self._tables, encoded, rule).only(kept, ways)
         else:
             found = self._swept(runner, plan, programs, encoded, kept, threads, ways)
         if impossible == "raise":
             try:
                 refuse_impossible(np.flatnonzero(found.impossible))
             except ImpossibleEvidence as error:
-                raise self._explained(error, plan, programs, self._tables, encoded) from None
+                raise self._explained(error, plan, programs(), self._tables, encoded) from None
         return found
 
     def steps(
@@ -438,13 +438,13 @@ class Network(WiredModel, Queries):
         self,
         engine: engines.Engine,
         plan: Plan,
-        programs: Programs,
+        programs: Callable[[], Programs],
         evidence: Evidence,
         kept: tuple[str, ...],
         threads: int | None,
         parts: tuple[str, ...],
     ) -> Messages:
-        return messages.sweep(engine, plan, programs, self._tables, evidence, kept, threads, parts)
+        return messages.sweep(engine, plan, programs(), self._tables, evidence, kept, threads, parts)
 
     def _sampled(self, plan: Plan, rows: int, generator: np.random.Generator) -> np.ndarray:
         return sampled(plan, self._tables, rows, generator, {})

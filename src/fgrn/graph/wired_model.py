@@ -14,7 +14,7 @@ from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow.constraints import Constraints
 from ..flow.evidence import encode
-from ..flow.gaussian_leaves import GaussianLeaves, Moments
+from ..flow.gaussian_leaves import GaussianLeaves, LogDensities, Moments
 from ..flow.leaf_estep import with_messages
 from ..flow.messages import RoundRule
 from ..flow.moment_constraints import MomentConstraints
@@ -54,6 +54,7 @@ class WiredModel:
         self._trained: tuple[dict[str, Any], ...] = ()
         self._counted: tuple[Parameters, Online] | None = None  # in batches, and the tables that were made of it
         self._programs: dict[tuple[frozenset[str], frozenset[int]], Programs] = {}
+        self._densities: tuple[Parameters, LogDensities] | None = None  # of the leaves, and what they were made of
 
     def _check_leaves(self, leaves: GaussianLeaves) -> None:
         """Refuse continuous columns that do not go with the variables."""
@@ -322,8 +323,11 @@ class WiredModel:
         rows, leaves = self._encode_rows(plan, data), self.leaves
         if leaves is None:
             return rows
-        rest = self._parameters.values[self._spec.layout.size :]
-        return with_messages(leaves, rest, plan.edge(leaves.variable), rows)
+        made = self._densities
+        if made is None or made[0] is not self._parameters:
+            rest = self._parameters.values[self._spec.layout.size :]
+            made = self._densities = self._parameters, leaves.log_densities(rest)
+        return with_messages(leaves, made[1], plan.edge(leaves.variable), rows)
 
     def _encode_rows(self, plan: Plan, data: frames.Data, weights: Any = None) -> Evidence:
         """The rows of a table as codes, and the numbers of continuous columns as they are."""
@@ -331,9 +335,7 @@ class WiredModel:
 
     def _table(self, plan: Plan, data: Any, weights: Any = None, executor: Any = None) -> EncodedTable:
         """The rows of a table as codes, wherever they are."""
-        elsewhere = table_elsewhere(plan, data, weights, executor)
-        if elsewhere is not None and self.leaves is not None and not isinstance(data, Evidence):
-            raise LearningError("Continuous columns are learnt from tables in memory.", remedies="read the table first")
+        elsewhere = table_elsewhere(plan, data, weights, executor, self._continuous)
         return self._encode_rows(plan, data, weights) if elsewhere is None else elsewhere.scaled(self._wiring.log_scale)
 
     def _decided(self, plan: Plan) -> list[str]:

@@ -7,7 +7,6 @@ last bit, however the rows came in.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -18,23 +17,19 @@ from ..core.exceptions import (
     EvidenceError,
     FgrnError,
     LearningError,
-    SchemaError,
     TableFileError,
-    UnseenLevelWarning,
     unknown_name,
-    warn,
 )
 from ..flow.evidence import UNKNOWN, code_type, encode
-from ..tables import frames, table_warnings
-from ..tables.columns import STOP_AT_UNSEEN
+from ..tables import frames
 from ..tables.disk import Disk, unnamed, write_at
 from ..tables.distinct_values import Distinct, distinct_by_column
 from ..tables.encoded import EncodedTable, Evidence, Variables, column_of_each, is_weight
 from ..tables.missing import is_missing_value
+from .schema_coding import BySchema
 
 if TYPE_CHECKING:
     from ..core.progress import ProgressReporter
-    from ..tables.schema import Schema
     from ..tables.spool import Batch
     from ..tables.stream import Stream
 
@@ -43,11 +38,15 @@ Coder = Callable[[str, Any], np.ndarray]
 
 
 class Coding(NamedTuple):
-    """How columns are encoded: their names in the encoded table, numbers of states, and the function to codes."""
+    """How columns are encoded: their names in the encoded table, numbers of states, and the function to codes.
+
+    The numbers of `continuous` columns are kept beside the codes; the function returns these instead.
+    """
 
     kept: Mapping[str, str]
     states: Mapping[str, int]
     code: Coder
+    continuous: tuple[str, ...] = ()
 
     @property
     def kind(self) -> np.dtype[Any]:
@@ -72,12 +71,16 @@ CodingFor = Callable[[Sequence[str]], Coding]
 
 
 class CodedBatch(NamedTuple):
-    """The codes and weights of some rows, the name of their source, and the number of each row in it."""
+    """The codes and weights of some rows, the name of their source, and the number of each row in it.
+
+    `continuous` are the numbers of continuous columns, (rows, columns), NaN where one is missing.
+    """
 
     codes: np.ndarray
     weights: np.ndarray | None
     where: str
     numbers: Sequence[int]
+    continuous: np.ndarray
 
 
 class Rows(Protocol):
@@ -157,28 +160,36 @@ def rows_of_source(
     return RemoteRows(data, executor, told)
 
 
-def table_elsewhere(variables: Variables, data: Any, weights: Any, executor: Any = None) -> EncodedTable | None:
+def table_elsewhere(
+    variables: Variables, data: Any, weights: Any, executor: Any = None, continuous: tuple[str, ...] = ()
+) -> EncodedTable | None:
     """Return the rows of a source as codes, on disk or on a cluster; None for a table in memory.
 
-    A table that is encoded already is taken as it is, with its weights.
+    A table that is encoded already is taken as it is, with its weights. The numbers of `continuous` columns are kept.
     """
     if isinstance(data, EncodedTable):
         return data.on(variables)
     if executor is None and not frames.is_source(data):
         return None
-    coding_for = partial(_by_variables, variables)
+    if executor is not None and continuous:
+        raise LearningError("Continuous columns are learnt on one machine.", remedies="leave the cluster out")
+    coding_for = partial(_by_variables, variables, continuous=continuous)
     return rows_of_source(data, executor).encoded(checked_weight_name(weights), coding_for).on(variables)
 
 
-def _by_variables(variables: Variables, names: Sequence[str]) -> Coding:
-    """Return the encoding of columns that are variables of a network."""
-    column_of_each(variables, names)
-    sizes = {name: len(variables.labels[variables.index[name]]) for name in names}
-    return Coding({name: name for name in names}, sizes, partial(_state_codes, variables))
+def _by_variables(variables: Variables, names: Sequence[str], continuous: tuple[str, ...] = ()) -> Coding:
+    """Return the encoding of columns that are variables of a network, or continuous columns of it."""
+    kept = [name for name in names if name not in continuous]
+    column_of_each(variables, kept)
+    sizes = {name: len(variables.labels[variables.index[name]]) for name in kept}
+    told = continuous if len(kept) < len(names) else ()
+    return Coding({name: name for name in kept}, sizes, partial(_state_codes, variables, told), told)
 
 
-def _state_codes(variables: Variables, name: str, values: Any) -> np.ndarray:
+def _state_codes(variables: Variables, continuous: tuple[str, ...], name: str, values: Any) -> np.ndarray:
     """See `Coder`."""
+    if name in continuous:
+        return encode(variables, {name: values}, continuous=(name,)).numbers[:, 0]
     found = encode(variables, {name: values})
     if found.soft.shape[1]:
         raise EvidenceError("distributions are learnt from in memory only.", column=name)
@@ -230,15 +241,16 @@ def encode_stream(stream: Stream, weights: str | None, coding_for: CodingFor, wi
         for batch in weighted_batches(stream.batches(), stream, weights, without_zero):
             if coding is NOTHING:
                 coding = coding_for(list(batch.columns))
-            codes, row_weights, where, numbers = coded(stream, batch, coding)
+            codes, row_weights, where, numbers, continuous = coded(stream, batch, coding)
             if not len(codes):
                 continue
             chunks.append(_Chunk(place, len(codes), where, numbers if isinstance(numbers, range) else None))
-            parts = [codes.ravel(order="F"), *([] if row_weights is None else [row_weights])]
+            parts = [codes.ravel(order="F"), continuous.ravel(order="F")]
+            parts += [] if row_weights is None else [row_weights]
             for part in [*parts, *([] if isinstance(numbers, range) else [np.asarray(numbers, dtype=np.int64)])]:
                 write_at(spool, part, place, stream.cache)
                 place += part.nbytes
-        return _assembled(spool, chunks, tuple(coding.kept.values()), coding.kind, weights is not None, stream.cache)
+        return _assembled(spool, chunks, coding, weights is not None, stream.cache)
 
 
 class _Chunk(NamedTuple):
@@ -310,20 +322,26 @@ def _only(batch: Batch, columns: dict[str, Any], rows: np.ndarray) -> tuple[Batc
 def coded(stream: Stream, rows: WeightedBatch, coding: Coding) -> CodedBatch:
     """Return the codes of a batch, without the rows that have a value that cannot be encoded."""
     batch, weights = rows.batch, rows.weights
-    codes = np.full((len(batch.numbers), len(coding.kept)), UNKNOWN, dtype=coding.kind, order="F")
-    good = np.ones(len(batch.numbers), dtype=bool)
-    for position, name in enumerate(coding.kept):
+    count = len(batch.numbers)
+    codes = np.full((count, len(coding.kept)), UNKNOWN, dtype=coding.kind, order="F")
+    continuous = np.full((count, len(coding.continuous)), np.nan, order="F")
+    good = np.ones(count, dtype=bool)
+    for name, out in [*zip(coding.kept, codes.T, strict=True), *zip(coding.continuous, continuous.T, strict=True)]:
+        if name in coding.continuous and name not in rows.columns:  # all its numbers are missing
+            continue
         column = rows.columns[name]
         try:
-            codes[:, position] = coding.code(name, column)
+            out[...] = coding.code(name, column)
         except FgrnError as error:
             bad = _bad_rows(stream, batch, name, column, coding.code, error)
             good &= ~bad
-            codes[~bad, position] = coding.code(name, frames.select_rows(column, np.flatnonzero(~bad)))
+            out[~bad] = coding.code(name, frames.select_rows(column, np.flatnonzero(~bad)))
     if good.all():
-        return CodedBatch(codes, weights, batch.where, batch.numbers)
+        return CodedBatch(codes, weights, batch.where, batch.numbers, continuous)
     numbers: Any = np.asarray(batch.numbers)[good]
-    return CodedBatch(np.asfortranarray(codes[good]), None if weights is None else weights[good], batch.where, numbers)
+    left = None if weights is None else weights[good]
+    codes, continuous = np.asfortranarray(codes[good]), np.asfortranarray(continuous[good])
+    return CodedBatch(codes, left, batch.where, numbers, continuous)
 
 
 def _bad_rows(stream: Stream, batch: Batch, name: str, column: Any, code: Coder, error: FgrnError) -> np.ndarray:
@@ -351,21 +369,23 @@ def _bad_rows(stream: Stream, batch: Batch, name: str, column: Any, code: Coder,
     return bad
 
 
-def _assembled(
-    spool: Any, chunks: Sequence[_Chunk], names: tuple[str, ...], kind: np.dtype[Any], weighted: bool, cache: Any
-) -> Evidence:
-    """Return one table of all chunks, on disk, its codes column by column."""
+def _assembled(spool: Any, chunks: Sequence[_Chunk], coding: Coding, weighted: bool, cache: Any) -> Evidence:
+    """Return one table of all chunks, on disk, its codes and continuous numbers column by column."""
     disk = Disk(cache)
-    rows, width = sum(chunk.rows for chunk in chunks), len(names)
-    codes, codes_at = disk.room(rows * width, kind)
+    rows = sum(chunk.rows for chunk in chunks)
+    blocks: list[tuple[np.ndarray, int, int]] = []  # arrays for all rows, their places on disk, and columns
+    for width, kind in ((len(coding.kept), coding.kind), (len(coding.continuous), np.dtype(np.float64))):
+        blocks.append((*disk.room(rows * width, kind), width))
     weights, weights_at = disk.room(rows if weighted else 0, np.float64)
     origins: list[tuple[int, str, Sequence[int]]] = []
     first = 0
     for place, count, where, numbers in chunks:
         spool.seek(place)
-        chunk = np.frombuffer(_read_bytes(spool, count * width * kind.itemsize), dtype=kind).reshape(width, count)
-        for position, column in enumerate(chunk):
-            disk.write(column, codes_at + (position * rows + first) * kind.itemsize)
+        for block, at, width in blocks:
+            size = block.itemsize
+            chunk = np.frombuffer(_read_bytes(spool, count * width * size), dtype=block.dtype)
+            for position, column in enumerate(chunk.reshape(width, count)):
+                disk.write(column, at + (position * rows + first) * size)
         if weighted:
             disk.write(np.frombuffer(_read_bytes(spool, 8 * count)), weights_at + 8 * first)
         known: Any = (
@@ -374,7 +394,9 @@ def _assembled(
         origins.append((first, where, known))
         first += count
     given = weights if weighted else None
-    return Evidence.of_codes(names, codes.reshape((rows, width), order="F"), given, disk, tuple(origins))
+    codes, continuous = (block.reshape((rows, width), order="F") for block, _, width in blocks)
+    found = Evidence.of_codes(tuple(coding.kept.values()), codes, given, disk, tuple(origins))
+    return found.with_arrays(numbers=continuous)
 
 
 def _read_bytes(file: Any, size: int) -> bytearray:
@@ -382,48 +404,6 @@ def _read_bytes(file: Any, size: int) -> bytearray:
     while at < size:
         at += file.readinto(memoryview(data)[at:])
     return data
-
-
-class BySchema:
-    """Encodes columns by their schema; values that are no level are counted, for one warning at the end.
-
-    They are an error where `unseen` says so, and in the `strict` columns. In the columns of `classes` words that are
-    taken as missing values are counted and warned of, too.
-    """
-
-    def __init__(self, schema: Schema, unseen: str, strict: Iterable[str] = (), classes: Iterable[str] = ()) -> None:
-        self.schema, self.unseen = schema, unseen
-        self.strict, self.classes = frozenset(strict), frozenset(classes)
-        self.strange: dict[str, Counter[Any]] = {}
-
-    def fresh(self) -> BySchema:
-        """Return a copy that has counted nothing yet."""
-        return BySchema(self.schema, self.unseen, self.strict, self.classes)
-
-    def __call__(self, name: str, values: Any) -> np.ndarray:
-        """See `Coder`."""
-        codes, found = self.schema[name].codes(values)
-        if found and (self.unseen == "error" or name in self.strict):
-            raise SchemaError(**self.schema.unseen_parts({name: found}))
-        if name in self.classes:
-            found = {**found, **table_warnings.count_missing_words(values, self.schema[name])}
-        if found:
-            self.strange.setdefault(name, Counter()).update(found)
-        return codes
-
-    def tell(self) -> None:
-        """Warn of values that were no level, and of classes that were taken as missing values."""
-        unseen: dict[str, dict[Any, int]] = {}
-        for name, found in self.strange.items():
-            missing = {value: count for value, count in found.items() if self.schema[name].is_missing(value)}
-            if missing:
-                table_warnings.warn_of_missing_classes(name, missing)
-            if len(missing) < len(found):
-                unseen[name] = {value: count for value, count in found.items() if value not in missing}
-        if unseen:
-            parts = self.schema.unseen_parts(unseen)
-            parts["message"] += " Treated as unknown."
-            warn(kind=UnseenLevelWarning, remedies=STOP_AT_UNSEEN, **parts)
 
 
 def _finite(stream: Stream, batch: Batch, columns: Mapping[str, Any]) -> dict[str, Any]:

@@ -95,8 +95,8 @@ def cut_to_width(value: object, width: float, size: float, weight: str = "normal
     if width_of(text, size, weight) <= width:
         return text
     if found := BIN.fullmatch(text):  # a number without some of its digits would be another one
-        whole = f"{found[1]}–{found[2]}"
-        return whole if width_of(whole, size, weight) <= width else f"{found[1]}–…"
+        whole, rest = f"{found[1]}–{found[2]}", width - width_of("–…", size, weight)
+        return whole if width_of(whole, size, weight) <= width else f"{cut_to_width(found[1], rest, size, weight)}–…"
     while low < high:  # binary search of the most letters that fit
         kept = (low + high + 1) // 2
         low, high = (kept, high) if width_of(_without_middle(text, kept), size, weight) <= width else (low, kept - 1)

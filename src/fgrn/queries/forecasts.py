@@ -24,6 +24,7 @@ class Forecast:
         columns: by column the distribution of its levels, (sequences, steps, levels).
         levels: by column its levels, and `labels` the hidden states.
         numbers: by continuous column the expected number and its standard deviation, each (sequences, steps).
+        heading: what the column of the sequences' names is called.
     """
 
     sequences: tuple[Any, ...]
@@ -32,6 +33,7 @@ class Forecast:
     states: np.ndarray
     columns: Mapping[str, np.ndarray]
     numbers: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    heading: str = "sequence"
 
     @classmethod
     def of(
@@ -44,10 +46,12 @@ class Forecast:
         tables: Mapping[str, np.ndarray],
         levels: Mapping[str, tuple[Any, ...]],
         moments: Mapping[str, Moments] | None = None,
+        heading: str | None = None,
     ) -> Forecast:
         """From the distribution of the state at the last step of each sequence: state(h) = last * transitions^h.
 
         `tables` are those of columns with levels, (states, levels), `moments` those of continuous ones, (states,).
+        `heading` is the name of the column of sequences, if it has one.
         """
         states = np.empty((len(last), steps, len(transitions)))
         here = last
@@ -60,7 +64,9 @@ class Forecast:
             between = (states * (means - expected[..., np.newaxis]) ** 2).sum(axis=-1)  # E[x²] - E[x]² would cancel
             numbers[name] = expected, np.sqrt(states @ variances + between)
         columns = {name: states @ table for name, table in tables.items()}
-        return cls(sequences, labels, levels, states, columns, numbers)
+        taken = ("step", "state", "P(state)")
+        own = "sequence" if heading is None or heading in taken else heading
+        return cls(sequences, labels, levels, states, columns, numbers, own)
 
     def as_dicts(self) -> list[dict[str, Any]]:
         """For each sequence and step the likeliest state and levels, each with its probability.
@@ -70,7 +76,7 @@ class Forecast:
         found = []
         for number, name in enumerate(self.sequences):
             for step in range(self.states.shape[1]):
-                record: dict[str, Any] = {"sequence": name, "step": step + 1}
+                record: dict[str, Any] = {self.heading: name, "step": step + 1}
                 for key, shares, words in self._all():
                     best = int(shares[number, step].argmax())
                     record |= {key: words[best], f"P({key})": float(shares[number, step, best])}
@@ -92,14 +98,14 @@ class Forecast:
         likeliest = [key for key, _, _ in self._all()]
         rows = [
             [
-                str(one["sequence"]),
+                str(one[self.heading]),
                 str(one["step"]),
                 *(f"{one[key]} ({one[f'P({key})']:.0%})" for key in likeliest),
                 *(f"{one[key]:.4g} (sd {one[f'sd({key})']:.3g})" for key in self.numbers),
             ]
             for one in records
         ]
-        return ["sequence", "step", *likeliest, *self.numbers], rows
+        return [self.heading, "step", *likeliest, *self.numbers], rows
 
     def __str__(self) -> str:
         return text_table(*self._rows())

@@ -38,6 +38,9 @@ BOOTSTRAPS = ("parametric", "non-parametric")
 SIGNIFICANT = 0.05
 """The p-value below which k + 1 classes are better than k in the sequential procedure."""
 
+SAME_MAXIMUM = 1e-6
+"""Log-likelihoods that differ by no more, as a part of themselves, are of the same maximum."""
+
 
 def drawn_from_model(model: LatentClasses, rows: Patterns, generator: np.random.Generator) -> Patterns:
     """As many rows as there were, drawn from a model, with the missing values of the rows."""
@@ -250,14 +253,20 @@ class BootstrapTest(Result):
         return self.tests[-1].ratio
 
     @property
+    def _has_enough(self) -> bool:
+        """Whether there are so many replicates that a p-value can be significant."""
+        return 1 / (1 + self.replicates) < SIGNIFICANT
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What makes the tests doubtful, in words."""
-        if 1 / (1 + self.replicates) < SIGNIFICANT:
-            return ()
-        return (
-            f"with {self.replicates:,} replicates no p-value can be below {SIGNIFICANT:g}, so that no number of "
-            f"classes is chosen: draw at least {round(1 / SIGNIFICANT)}, better 100 or more",
-        )
+        found = [below_fewer(one.classes, one.log_likelihood, one.log_likelihood_more) for one in self.tests]
+        if not self._has_enough:
+            found.append(
+                f"with {self.replicates:,} replicates no p-value can be below {SIGNIFICANT:g}, so that no number of "
+                f"classes is chosen: draw at least {round(1 / SIGNIFICANT)}, better 100 or more"
+            )
+        return tuple(filter(None, found))
 
     @property
     def chosen(self) -> int | None:
@@ -265,7 +274,7 @@ class BootstrapTest(Result):
 
         None if there are so few replicates that no p-value can be significant.
         """
-        if self.warnings:
+        if not self._has_enough:
             return None
         return next((one.classes for one in self.tests if one.p >= SIGNIFICANT), self.tests[-1].more)
 
@@ -285,7 +294,7 @@ class BootstrapTest(Result):
     def notes(self) -> list[str]:
         """How many tables were drawn, and what was chosen or is doubtful, in words."""
         told = f"bootstrap likelihood-ratio test, {self.replicates:,} replicates"
-        return [told, *self.warnings] if self.warnings else [f"{told}; chosen: {self.chosen}"]
+        return [f"{told}; chosen: {self.chosen}" if self._has_enough else told, *self.warnings]
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         heads = ["classes", "log-likelihood", "one more", "ratio", "mean of replicates", "p"]
@@ -312,8 +321,21 @@ def likelihood(model: LatentClasses, rows: Patterns) -> float:
 
 
 def one_class_more(rows: Patterns, refit: Refit, size: int, seed: int) -> tuple[LatentClasses, LatentClasses]:
-    """The two models of a likelihood-ratio test, the same in all tests: so many classes and one more, fitted."""
+    """The two models of a likelihood-ratio test, the same in all tests: so many classes and one more, fitted.
+
+    The model that is tested starts from its own estimates, so that its maximum is never below the one at hand.
+    """
     return refit(rows, size, seed), refit(rows, size + 1, seed)
+
+
+def below_fewer(size: int, low: float, high: float) -> str:
+    """A sentence if the log-likelihood with one class more is below that of fewer, so that it is no maximum; or ""."""
+    if high >= low - SAME_MAXIMUM * abs(low):
+        return ""
+    return (
+        f"the log-likelihood with {size + 1} classes ({high:,.2f}) is below that with {size} ({low:,.2f}), and so it "
+        "is not the largest: give more starts (n_init)"
+    )
 
 
 def bootstrap_test(rows: Patterns, refit: Refit, sizes: Sequence[int], replicates: int, seed: int = 0) -> BootstrapTest:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..core.printing import html_table, text_table
-from .bootstrap import likelihood
+from .bootstrap import below_fewer, likelihood
 from .fisher_information import Inverse, information
 from .latent_classes import LatentClasses, Patterns
 from .results import Result
@@ -35,6 +35,7 @@ class VuongTest(Result):
         classes: k, the number of classes under the null hypothesis.
         ratio: twice the difference of the log-likelihoods, and `p` its p-value.
         adjusted: the ratio as Lo, Mendell and Rubin adjust it, and `adjusted_p` its p-value.
+        warnings: what makes the test doubtful, in words.
         frames: everything as pandas data frames, by name: "tests", "notes".
     """
 
@@ -45,6 +46,7 @@ class VuongTest(Result):
     p: float
     adjusted: float
     adjusted_p: float
+    warnings: tuple[str, ...] = ()
 
     def as_dicts(self) -> list[dict[str, Any]]:
         """One mapping for each of the two tests."""
@@ -56,17 +58,17 @@ class VuongTest(Result):
     @property
     def notes(self) -> list[str]:
         """What is tested, in words."""
-        return [f"{self.classes} against {self.classes + 1} classes; bootstrap_lrt() is more reliable"]
+        return [f"{self.classes} against {self.classes + 1} classes; bootstrap_lrt() is more reliable", *self.warnings]
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         rows = [[one["test"], f"{one['ratio']:.3f}", f"{one['p']:.4f}"] for one in self.as_dicts()]
         return [f"{self.classes} against {self.classes + 1} classes", "ratio", "p"], rows
 
     def __str__(self) -> str:
-        return text_table(*self._rows())
+        return text_table(*self._rows()) + "".join(f"\nwarning: {one}" for one in self.warnings)
 
     def _repr_html_(self) -> str:
-        return html_table("Likelihood-ratio test", *self._rows())
+        return html_table("; ".join(["Likelihood-ratio test", *self.warnings]), *self._rows())
 
 
 def vuong_test(fewer: LatentClasses, more: LatentClasses, rows: Patterns, extra: int) -> VuongTest:
@@ -83,10 +85,12 @@ def vuong_test(fewer: LatentClasses, more: LatentClasses, rows: Patterns, extra:
         ]
     )
     eigenvalues = np.linalg.eigvals(matrix).real
-    ratio = max(0.0, 2 * (likelihood(more, rows) - likelihood(fewer, rows)))
+    low, high = likelihood(fewer, rows), likelihood(more, rows)
+    ratio = max(0.0, 2 * (high - low))
     adjusted = ratio / (1 + 1 / (extra * np.log(max(count, 3.0))))
     p, adjusted_p = (tail_of_squares(eigenvalues, value) for value in (ratio, adjusted))
-    return VuongTest(fewer.n_classes, ratio, p, float(adjusted), adjusted_p)
+    doubts = tuple(filter(None, [below_fewer(fewer.n_classes, low, high)]))
+    return VuongTest(fewer.n_classes, ratio, p, float(adjusted), adjusted_p, doubts)
 
 
 def tail_of_squares(weights: np.ndarray, value: float) -> float:

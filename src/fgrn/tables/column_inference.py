@@ -66,6 +66,7 @@ def inferred_column(
         known = ~np.isnan(numbers)
         weight = float(known.sum() if weights is None else np.asarray(weights)[known].sum())
         if len(levels) > MOST_NUMBERS or (len(levels) > FEW_NUMBERS and weight < REPEATS * len(levels)):
+            table_warnings.warn_of_long_numbers(name, levels, numbers[known])
             return binned_column(name, numbers, used, bins, weights)
         return Column(name, tuple(sorted(_storable_level(level, name) for level in levels)), missing=used, ordered=True)
     if len(levels) > max_levels:
@@ -93,7 +94,7 @@ def continuous_column(name: str, column: Any, missing: tuple[Label, ...] | None)
     """Return the description of a column whose numbers are taken as they are."""
     table_warnings.check_column_name(name)
     if isinstance(column, Distinct):
-        raise SchemaError("it is continuous, and such columns are read from tables in memory.", column=name)
+        column, _ = column.column
     numbers = continuous_numbers(column, name, missing)
     if np.isnan(numbers).all():
         raise SchemaError("it has no known number.", column=name, remedies=Remedy("leave it out", "", drop=name))

@@ -111,9 +111,11 @@ class Column:
 
     @property
     def kind(self) -> str:
-        """What its values are, in a word: "numbers", "bins" of numbers, "ordered" levels, or "levels"."""
+        """What its values are, in a word: "numbers", "bins" of numbers, "ordered" levels, "levels", or "empty"."""
         if self.continuous:
             return "numbers"
+        if not self.levels:
+            return "empty"
         return "bins" if self.is_binned else "ordered" if self.ordered else "levels"
 
     @property

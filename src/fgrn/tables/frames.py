@@ -55,7 +55,10 @@ def columns(data: Data, *, by_value: bool = False) -> dict[str, Any]:
         found = {checked_name(name): _series_values(frame[name], by_value) for name in frame.columns}
     if not by_value:
         return found
-    return {name: column if is_short_list(column) else dictionary_encoded(column) for name, column in found.items()}
+    return {
+        name: column if is_numbers(column) or is_short_list(column) else dictionary_encoded(column)
+        for name, column in found.items()
+    }
 
 
 def collected(data: Data) -> Data:
@@ -92,7 +95,7 @@ def missing_column(rows: int) -> Any:
 
 def dictionary_encoded(column: Any) -> Any:
     """Return a column as a `DictionaryColumn`; as it is, if it holds numbers or unhashable values."""
-    if isinstance(column, (Coded, DictionaryColumn)) or is_bare(column) or is_numbers(column):
+    if is_numbers(column) or isinstance(column, (Coded, DictionaryColumn)) or is_bare(column):
         return column
     if isinstance(column, np.ndarray) and column.dtype.kind not in "biufOUS":
         return column
@@ -109,7 +112,8 @@ def dictionary_encoded(column: Any) -> Any:
 
 def is_numbers(column: Any) -> bool:
     """Return whether a column is an array of numbers or booleans."""
-    return isinstance(column, np.ndarray) and column.dtype.kind in "biuf" and not np.ma.isMaskedArray(column)
+    plain = type(column) is np.ndarray or (isinstance(column, np.ndarray) and not np.ma.isMaskedArray(column))
+    return plain and column.dtype.kind in "biuf"
 
 
 def rows_without_columns(data: Data) -> int:
@@ -270,6 +274,8 @@ def checked_name(name: object) -> str:
 
 def as_column(column: Any, name: object = "weights", by_value: bool = False) -> Any:
     """Return a column as a list, an array or one bare value; `by_value` as for `columns`."""
+    if type(column) is np.ndarray:  # what most are
+        return column
     if column is None or column is np.ma.masked:
         return None
     if isinstance(column, (list, str, int, float, np.ndarray, np.generic, Coded, DictionaryColumn)):

@@ -113,6 +113,7 @@ class Stream:
         self._used = False
         self._warned: set[tuple[str, str]] = set()
         self._has_warned_of_missing = False
+        self._has_nulls = False
         self._part: StreamPart | None = None
         self.left_out: Counter[str] = Counter()
         """The reasons for which rows were skipped in the latest iteration, with their numbers of rows."""
@@ -177,6 +178,11 @@ class Stream:
             return ""
         parts = [f"{count:,} ({why})" for why, count in self.left_out.most_common()]
         return f"{rows:,} {'row was' if rows == 1 else 'rows were'} left out: {shortened(parts, 4)}."
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether text files have a missing value, in what was read of them; True of other sources."""
+        return self._has_nulls or not self._is_text
 
     def tell(self) -> None:
         """Warn of skipped rows, and once of words taken as missing values by default."""
@@ -246,7 +252,9 @@ class Stream:
                 every |= dict.fromkeys(found)
                 if names is None:
                     names = self.chosen(found)
-                yield batch._replace(frame=self._select_columns(batch, found, names))
+                frame = self._select_columns(batch, found, names)
+                self._has_nulls |= hasattr(frame, "column_names") and any(one.null_count for one in frame.columns)
+                yield batch._replace(frame=frame)
         if every and self._part is None:
             self.check_dropped(every)
 

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from ..core.exceptions import Remedy, SchemaError, TableWarning, counted, shortened, warn
+import numpy as np
+
+from ..core.exceptions import LongNumbersWarning, Remedy, SchemaError, TableWarning, counted, shortened, warn
 from ..core.labels import is_number, is_text
 from . import frames
 from .columns import Column, checked_dictionary, row_of
@@ -181,3 +183,22 @@ def too_many_levels(name: str, levels: Sequence[Any], rows: int, what: str, unus
             Remedy("allow so many levels", max_levels=len(levels)),
         ),
     )
+
+
+def warn_of_long_numbers(name: str, levels: Sequence[Any], numbers: np.ndarray) -> None:
+    """Warn if whole numbers that go into bins are too long to be told apart as float64: `levels` as `numbers`."""
+    if not len(numbers) or np.abs(numbers).max() < 2.0**53:
+        return
+    apart = len(np.unique(numbers))
+    if 1 < apart < len(levels):  # one is an error
+        warn(
+            f"its whole numbers are beyond 2^53, where they are told apart to 16 digits only: {len(levels):,} "
+            f"different ones become {apart:,} in bins.",
+            LongNumbersWarning,
+            column=name,
+            value=next(level for level in levels if abs(level) >= 2**53),
+            remedies=(
+                Remedy("if it holds identifiers, leave it out", "", drop=name),
+                "subtract their smallest from all of them",
+            ),
+        )

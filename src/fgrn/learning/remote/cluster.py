@@ -42,7 +42,8 @@ from ...tables.encoded import EncodedTable, RowsPlace, Variables, column_of_each
 from ...tables.parquet import parts_of, row_groups_of
 from ...tables.stream import Stream, StreamPart, stream_of
 from ...tables.table_file import name_in_errors
-from ..encoding import BySchema, Coding, CodingFor, check_rows
+from ..encoding import Coding, CodingFor, check_rows
+from ..schema_coding import BySchema
 from . import pieces
 from .remote_estep import RemoteEStep
 

@@ -18,8 +18,9 @@ from ...tables.disk import Disk
 from ...tables.distinct_values import Distinct
 from ...tables.encoded import Evidence, Variables
 from ...tables.stream import Stream, StreamPart
-from ..encoding import BySchema, Coding, distinct_values, encode_stream
+from ..encoding import Coding, distinct_values, encode_stream
 from ..execution import offered
+from ..schema_coding import BySchema
 
 CLAIMED = 2**22
 """Bytes that a piece, and what is held of it, claim to take: enough that they are seldom moved, and little beside the
