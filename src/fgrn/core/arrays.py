@@ -27,7 +27,7 @@ def numbers(values: object) -> np.ndarray:
 
 
 def equal_numbers(value: float, count: int) -> np.ndarray:
-    """Return a read-only array with the same number in all its items, which takes no room."""
+    """Return a read-only array in which all items are one number, stored only once in memory."""
     return np.ndarray((count,), np.float64, np.float64(value).tobytes(), strides=(0,))
 
 
@@ -42,7 +42,7 @@ class ReadOnlyArrays:
 
 
 def first_beyond(numbers: np.ndarray) -> tuple[int, str] | None:
-    """The first row whose number is infinite, or too large for a continuous column, and this in words; None if none."""
+    """Return the first row whose number is infinite or too large, and the reason as a text; None if there is none."""
     sizes = np.abs(numbers)
     if sizes.max(initial=0.0) <= LARGEST_CONTINUOUS:
         return None

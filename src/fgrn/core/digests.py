@@ -1,4 +1,4 @@
-"""Digests: short numbers for the values of arrays and of what holds them, the same in every process."""
+"""Digests: short hashes of arrays and of objects that contain arrays, the same in every process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BYTES_AT_ONCE = 2**22
 
 
 def digest(*things: object) -> str:
-    """A digest of arrays, dataclasses, mappings, sequences and plain values, in hexadecimal.
+    """Return a hexadecimal hash of arrays, dataclasses, mappings, sequences and plain values.
 
     A field of a dataclass that was `added` later, by its metadata, is left out if it is None: older digests stay valid.
     """

@@ -47,7 +47,7 @@ class NotebookLine:
             self._next = time.monotonic() + NOTEBOOK_PAUSE
 
     def end(self) -> None:
-        """Write the latest text and a line break."""
+        """Write the last text and a line break."""
         if self._text:
             self._write()
             sys.stdout.write("\n")
