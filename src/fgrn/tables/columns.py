@@ -111,7 +111,7 @@ class Column:
 
     @property
     def kind(self) -> str:
-        """What its values are, in a word: "numbers", "bins" of numbers, "ordered" levels, or "levels"."""
+        """The kind of the values, in one word: "numbers", "bins" of numbers, "ordered" levels, or "levels"."""
         if self.continuous:
             return "numbers"
         return "bins" if self.is_binned else "ordered" if self.ordered else "levels"
@@ -165,7 +165,7 @@ class Column:
         return column.spread(codes, frames.UNKNOWN, np.int32), unseen
 
     def _codes_of_few(self, values: Any) -> list[int] | None:
-        """The codes of a few values, looked up one by one; None if one of them is not written as a level is."""
+        """Return the codes of a few values, looked up one by one; None if one needs the full conversion."""
         if isinstance(values, np.ndarray) and len(values) < frames.SHORT and frames.is_numbers(values):
             values = values.tolist()
         if not frames.is_short_list(values):
@@ -192,7 +192,7 @@ class Column:
 
     @cached_property
     def _places(self) -> dict[Any, int]:
-        """The code of each level, and of each code for missing values."""
+        """The code of each level, and UNKNOWN for each value that means missing."""
         places: dict[Any, int] = {level: code for code, level in enumerate(self.levels)}
         return places | dict.fromkeys((*self.missing, None), frames.UNKNOWN)
 
@@ -265,7 +265,7 @@ def numeric(
 
 
 def continuous_numbers(values: Any, name: str, missing: tuple[Label, ...] | None) -> np.ndarray:
-    """Return a column that shall be continuous as float64; the error for one of words says to leave it out of these."""
+    """Return a column declared continuous as float64; the error for text says not to declare it so."""
     try:
         return numeric(values, name, missing or (), missing is None, "numbers")
     except SchemaError as error:
@@ -276,7 +276,7 @@ def continuous_numbers(values: Any, name: str, missing: tuple[Label, ...] | None
 
 
 def missing_remedy(value: Any) -> Remedy:
-    """What to do about a value that stands for a missing one."""
+    """Return the remedy for a value that stands for a missing one."""
     return Remedy("add it to the codes for missing values", "", missing=value)
 
 
@@ -315,7 +315,7 @@ def plain_value(value: Any, name: str) -> Any:
 
 
 def _remedy_for(value: Any) -> str:
-    """What to do with a value that cannot be a level."""
+    """Return the remedy for a value that cannot be a level."""
     if hasattr(value, "total_seconds"):
         return "turn it into a number, such as its hours (in pandas column.dt.total_seconds() / 3600)"
     if hasattr(value, "isoformat") or hasattr(value, "strftime"):

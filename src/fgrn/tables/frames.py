@@ -193,7 +193,7 @@ def is_bare(column: Any) -> bool:
 
 
 def is_short_list(column: Any) -> bool:
-    """Return whether a column is a list of so few values that it is read value by value."""
+    """Return whether a column is a list that is short enough to be read value by value."""
     return type(column) is list and len(column) < SHORT
 
 

@@ -1,4 +1,4 @@
-"""What the columns of a table mean: levels, their order, codes for missing values, bins of numbers.
+"""Schemas: the meaning of the columns of a table (levels and their order, codes for missing values, bins of numbers).
 
 A `Schema` is inferred from a table, printed, changed, and saved with a model, so that later tables are read in the same
 way.
@@ -166,12 +166,12 @@ class Schema(Mapping[str, Column]):
 
     @property
     def states(self) -> dict[str, list[Label]]:
-        """The levels by column, as `fgrn.lvm` and others take `observed`; columns without levels are left out."""
+        """The levels by column, as `fgrn.lvm` and similar functions take them; columns without levels are left out."""
         return {name: list(column.levels) for name, column in self._columns.items() if column.levels}
 
     @property
     def continuous(self) -> tuple[str, ...]:
-        """The names of the columns whose numbers are taken as they are."""
+        """The names of the continuous columns, whose numbers are used without bins."""
         return tuple(name for name, column in self._columns.items() if column.continuous)
 
     def with_column(self, name: str, **changes: Any) -> Schema:
@@ -237,7 +237,7 @@ class Schema(Mapping[str, Column]):
         return out
 
     def unseen_parts(self, strange: Mapping[str, Mapping[Any, int]]) -> dict[str, Any]:
-        """Return the parts of a report (see `Report`) on values that are no levels.
+        """Return the parts of a `Report` about values that are not among the levels.
 
         Args:
             strange: by column, such values and how often each is there.
@@ -250,7 +250,7 @@ class Schema(Mapping[str, Column]):
         return {"message": " ".join([told[0], *rest, *more]), "column": name, "value": next(iter(found))}
 
     def as_dict(self) -> list[dict[str, Any]]:
-        """Return the schema as lists and mappings, as a model file stores it."""
+        """Return the schema as lists and mappings, in the form of model files."""
         kept = []
         for column in self.values():
             record: dict[str, Any] = {"name": column.name, "levels": list(column.levels)}
@@ -264,7 +264,7 @@ class Schema(Mapping[str, Column]):
 
     @classmethod
     def from_dict(cls, records: Sequence[Mapping[str, Any]]) -> Schema:
-        """Return the schema that `as_dict` has written."""
+        """Return the schema from the form that `as_dict` returns."""
         return cls(Column(**dict(record)) for record in records)
 
     def __repr__(self) -> str:
@@ -381,7 +381,7 @@ def _inferred(
 
 
 def _continuous(name: str, column: Any, missing: tuple[Label, ...] | None) -> Column:
-    """Return the description of a column whose numbers are taken as they are."""
+    """Return the description of a continuous column, whose numbers are used without bins."""
     table_warnings.check_column_name(name)
     if isinstance(column, Distinct):
         raise SchemaError("it is continuous, and such columns are read from tables in memory.", column=name)
@@ -394,7 +394,7 @@ def _continuous(name: str, column: Any, missing: tuple[Label, ...] | None) -> Co
 def _with_other(
     name: str, column: Any, levels: list[Any], most: int, weights: np.ndarray | None, missing: tuple[Label, ...]
 ) -> Column:
-    """Return a column of the most frequent levels, and one for all other values, with a warning that says so."""
+    """Return a column of the most frequent levels and one level for all other values, with a warning."""
     column = checked_dictionary(column, name)
     shares = column.counts if weights is None else np.bincount(column.codes + 1, weights, len(column.values) + 1)[1:]
     frequent: dict[Any, float] = dict.fromkeys(levels, 0.0)
@@ -454,7 +454,7 @@ def _distinct_values(column: Any, name: str, rows: bool) -> dict[Any, None]:
 
 
 def _codes_text(codes: Iterable[Label]) -> str:
-    """Return the codes for missing values as text, each once, be it a word or a number."""
+    """Return the codes for missing values as text, without repeats of the same word or number."""
     return shortened(dict.fromkeys(map(str, codes)))
 
 

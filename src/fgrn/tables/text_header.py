@@ -41,7 +41,7 @@ def detect_delimiter(sample: bytes, where: str) -> str:
 
 
 def _warn_of_blanks(text: str, where: str) -> None:
-    """Warn of lines without a comma that have equally many words, two or more, as where blanks separate values."""
+    """Warn if lines contain no comma but the same number of words, two or more, as if spaces separated the values."""
     lines = [line.strip() for line in text.splitlines()[:SAMPLE_LINES] if line.strip()]
     counts = {len(line.split()) for line in lines}
     if len(lines) < 3 or len(counts) > 1 or min(counts) < 2 or any("," in line or '"' in line for line in lines):
@@ -58,7 +58,7 @@ def _warn_of_blanks(text: str, where: str) -> None:
 
 
 def delimiter_of(text: str) -> str:
-    """Return the delimiter with which most of the first lines have equally many values; a comma if in doubt."""
+    """Return the delimiter with which most of the first lines have the same number of values; a comma if unclear."""
     best, most = ",", 0.5
     for delimiter in DELIMITERS:
         with suppress(csv.Error):

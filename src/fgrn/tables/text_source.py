@@ -35,7 +35,7 @@ UNPACKED_RATIO = 100
 
 
 class ByteSource(Protocol):
-    """A source of bytes that is read from begin to end."""
+    """The protocol of a source of bytes that is read from start to end."""
 
     def read(self, size: int, /) -> bytes:
         """Return at most `size` bytes, as soon as there are any; none at the end."""
@@ -123,7 +123,7 @@ class _Stdin(io.RawIOBase):
 
 
 def no_file(name: str) -> TableFileError:
-    """The error for a table that is not there."""
+    """Return the error for a table file that does not exist."""
     return TableFileError(f"There is no file {name!r}.", value=name, remedies="check the name and the folder")
 
 
