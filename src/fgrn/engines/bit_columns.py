@@ -1,4 +1,4 @@
-"""Columns as bits: for each state of a column, which rows have it, 64 rows to a word."""
+"""Columns as bit sets: for each state of a column, the rows that have it, 64 rows per word."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BLOCK_WORDS = 256
 
 @dataclass(frozen=True, eq=False)
 class BitColumns:
-    """The states of columns as bits of words.
+    """The rows of each state of each column, as bits of words.
 
     bits      (states of all columns, words)
     first     (columns,) the first state of each column; -1 for a column of too many states
@@ -35,7 +35,7 @@ class BitColumns:
 
     @classmethod
     def of(cls, codes: np.ndarray, sizes: np.ndarray, weights: np.ndarray, train: int) -> BitColumns | None:
-        """The bits of codes, (columns, rows), with a weight for each row or one for all.
+        """Return the bits of codes, (columns, rows), with a weight for each row or one for all.
 
         Rows from `train` on are kept back. None if there are too many different weights.
         """

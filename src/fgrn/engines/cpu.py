@@ -203,13 +203,13 @@ class Prepared:
         return Prepared(self.engine, self.plan, self.programs, self.program, evidence, weights, 1, self.tape, lanes=0)
 
     def workspace(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return arrays for the messages of a block that stays in the cache, and whether evidence lies behind them."""
+        """Return arrays for the messages of a block that fits the cache, and flags for which depend on evidence."""
         known = np.zeros((self.block, self.tape.known_width), dtype=np.bool_)
         return np.zeros(self.block * self.tape.width), known
 
     @cached_property
     def _codes(self) -> np.ndarray:
-        """The codes, (columns, rows), since (rows, columns) would compile another kernel for a single row."""
+        """The codes as (columns, rows): a single row in the other layout would compile another kernel."""
         return np.require(self.evidence.codes.T, requirements=["C", "W"])
 
     def zeros(self) -> np.ndarray:
@@ -222,7 +222,7 @@ class Prepared:
         return found
 
     def spare_messages(self) -> dict[int, TableMessages]:
-        """Take messages of all blocks whose memory may be used again, by their first rows; empty if there are none."""
+        """Take message arrays of blocks that may be reused, by their first rows; empty if there are none."""
         try:
             return self.held.pop()
         except IndexError:  # several threads may ask
@@ -259,18 +259,18 @@ class Prepared:
         return KnownRows(*self.known(rows), kernel_array(codes, np.int32), kernel_array(soft))
 
     def star_work(self) -> StarWork:
-        """Take arrays for the products of some rows of a star, for one thread; `done_with` gives them back."""
+        """Take arrays for the products of some rows of a star, for one thread; `done_with` returns them."""
         try:
             return self._star_work.pop()
         except IndexError:  # several threads may ask
             return star_work(self.tape.regions[0].stride)
 
     def done_with(self, work: StarWork) -> None:
-        """Keep arrays that `star_work` gave out for the next block."""
+        """Store arrays taken by `star_work` for reuse by the next block."""
         self._star_work.append(work)
 
     def star_room(self) -> tuple[StarRoom, StarWork]:
-        """Take arrays for a star under one vector of parameters, for one thread; it puts them back in `star_rooms`."""
+        """Take arrays for a star under one vector of parameters, for one thread; `star_rooms` receives them back."""
         try:
             return self.star_rooms.pop()
         except IndexError:  # several threads may ask
@@ -279,7 +279,7 @@ class Prepared:
 
     @cached_property
     def counts_together(self) -> bool:
-        """See `fgrn.engines.CountsTogether`: stars, of which all rows are one block."""
+        """See `fgrn.engines.CountsTogether`: possible for stars whose rows are all one block."""
         return self.kernel == "star" and len(self.blocks) == 1 and self.evidence.disk is None
 
     def counts_of_each(self, values: Sequence[np.ndarray], expect: bool) -> Sequence[RowCounts | None]:

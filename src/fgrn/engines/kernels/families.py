@@ -1,4 +1,4 @@
-"""Scores of families, a variable with some parents: rows are counted in cells, and a term of each cell is summed."""
+"""Scores of families (a variable with some parents): rows are counted by cell, and a term per cell is summed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FEW = 32
 
 @inlined
 def cell_term(kind, count, back, prior):
-    """The term of one cell."""
+    """Return the term of one cell of a score."""
     if kind == LIKELIHOOD:
         return count * np.log(count) if count > 0.0 else 0.0
     if kind == DIRICHLET:
@@ -30,7 +30,7 @@ def cell_term(kind, count, back, prior):
 
 @inner
 def sum_of_terms(kind, counts, back, at, cells, prior, few):
-    """The sum of the terms of some cells from `at` on; `few` is room for the terms of small whole numbers."""
+    """Return the sum of the terms of some cells from `at` on; `few` caches the terms of small integers."""
     known = 0 if kind == KEPT_BACK or cells < FEW else FEW
     for number in range(known):
         few[number] = cell_term(kind, float(number), 0.0, prior)
@@ -48,7 +48,7 @@ def sum_of_terms(kind, counts, back, at, cells, prior, few):
 
 @inner
 def score_of_cells(kind, counts, back, at, lines, states, prior, few):
-    """The score of a family from the counts of its cells, the states of the child fastest; they are overwritten."""
+    """Return the score of a family from the counts of its cells, child states fastest; overwrites the counts."""
     total = sum_of_terms(kind, counts, back, at, lines * states, prior, few)
     for line in range(lines):  # sums over the child, in place: line <= line * states
         count, held = 0.0, 0.0
@@ -64,7 +64,7 @@ def score_of_cells(kind, counts, back, at, lines, states, prior, few):
 
 @inner
 def count_weighted(codes, child, states, group, column, size, cells, weights, train, counts, back):
-    """Add the weight of each row to its cell; those kept back to other cells."""
+    """Add the weight of each row to its cell; the weights of held-out rows go to other cells."""
     for cell in range(cells):
         counts[cell] = 0.0
     for cell in range(min(cells, len(back))):
@@ -80,7 +80,7 @@ def count_weighted(codes, child, states, group, column, size, cells, weights, tr
 
 @inner
 def count_equal(codes, child, states, group, column, size, cells, weight, counts):
-    """Count rows of one weight in their cells: in four tables, as rows after each other often have the same cell."""
+    """Count rows of equal weight by cell, in four interleaved tables, since consecutive rows often share a cell."""
     rows = len(group)
     for cell in range(4 * cells):
         counts[cell] = 0.0
@@ -98,7 +98,7 @@ def count_equal(codes, child, states, group, column, size, cells, weight, counts
 
 @inlined
 def cell_of(codes, child, states, group, column, size, row):
-    """The cell of a row in the table of a child given groups and a column."""
+    """Return the cell of a row in the table of a child given groups and a column."""
     row = np.uint64(row)
     line = np.uint64(group[row])
     if column != NONE:
@@ -108,7 +108,7 @@ def cell_of(codes, child, states, group, column, size, row):
 
 @kernel
 def scores_beside(codes, sizes, child, group, groups, columns, weights, train, kind, priors, counts, back, few, out):
-    """Scores of a child given groups of rows (the joint states of parents) and one column more: one for each column.
+    """Compute the scores of a child given groups of rows (joint states of parents) and each one of several columns.
 
     Args:
         codes: (columns, rows) the state of each column in each row; all are known.
@@ -142,7 +142,7 @@ def scores_beside(codes, sizes, child, group, groups, columns, weights, train, k
 
 @kernel
 def refine(group, column, size, places, out):
-    """Divide groups of rows by a column; the number of the new ones. `places` has -1 for groups * size pairs."""
+    """Subdivide groups of rows by a column; returns the number of new groups. `places` has -1 for all pairs."""
     found = 0
     for row in range(len(group)):
         pair = np.int64(group[row]) * size + column[row]
@@ -158,7 +158,7 @@ def subset_terms(
     codes, sizes, weights, train, kind, priors, equivalent, prefix, first, most, counts, back, places, groups, found,
     chosen, few, out,
 ):  # fmt: skip
-    """Sums of terms over the joint states of every subset of columns that has a given part among the first columns.
+    """Compute sums of terms over the joint states of every subset of columns that has a given part in common.
 
     Subsets are numbers with a bit for each column. The others are gone through depth first: each adds a column after
     its last one, and divides the groups of rows of the subset before.
@@ -230,7 +230,7 @@ def subset_terms(
 
 @inner
 def divide(codes, sizes, weights, train, column, groups, found, depth, counts, back, places, deeper):
-    """Count the rows of groups divided by a column, occupied cells first in `counts`; how many there are.
+    """Count the rows of groups subdivided by a column, occupied cells first in `counts`; returns the number of these.
 
     The new group of each row is kept if `deeper` columns are to divide it.
     """
@@ -260,5 +260,5 @@ def divide(codes, sizes, weights, train, column, groups, found, depth, counts, b
 
 @kernel
 def one_term(kind, count, back, prior):
-    """The term of one cell, for Python."""
+    """Return the term of one cell, for calls from Python."""
     return cell_term(kind, count, back, prior)

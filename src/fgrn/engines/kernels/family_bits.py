@@ -1,4 +1,4 @@
-"""Scores of small families from bits: the rows of a state are bits of words, and a cell is counted 64 rows at a time.
+"""Scores of small families from bit sets: the rows of a state are bits of words, counted 64 rows at a time.
 
 The rows of a cell are those in which all its states hold: the words of these states combined by "and". For a few cells
 that is many times faster than adding up row by row.
@@ -15,7 +15,7 @@ from .vectors import bits_set
 
 @inlined
 def rows_in_common(mine, theirs):
-    """The number of rows that two sets of rows share."""
+    """Return the number of rows that two bit sets share."""
     total = np.uint64(0)
     for word in range(len(mine)):
         total += bits_set(mine[word] & theirs[word])
@@ -24,7 +24,7 @@ def rows_in_common(mine, theirs):
 
 @inner
 def divide_cells(room, cells, bits, first, size, begin, words):
-    """Divide cells by the states of a column: cell c and state s become cell s * cells + c."""
+    """Subdivide cells by the states of a column: cell c and state s become cell s * cells + c."""
     for state in range(size - 1, -1, -1):  # the first last, as it takes the place of what is divided
         rows = bits[first + state, begin : begin + words]
         for cell in range(cells):
@@ -35,7 +35,7 @@ def divide_cells(room, cells, bits, first, size, begin, words):
 
 @inner
 def family_cells(bits, first, sizes, child, parents, begin, words, room, inside):
-    """Write the rows of each cell of a child with its parents into the room, and their numbers; the number of cells.
+    """Write the rows of each cell of a child with its parents, and their counts; returns the number of cells.
 
     The states of the child come fastest, those of the last parent slowest.
     """
@@ -54,7 +54,7 @@ def family_cells(bits, first, sizes, child, parents, begin, words, room, inside)
 
 @inner
 def count_column(room, inside, cells, bits, first, size, begin, words, weight, counts, at):
-    """Count the rows of a block in cells divided by a column; those of its last state are the ones that are left."""
+    """Count the rows of a block in cells subdivided by a column; the last state gets the rows that remain."""
     for cell in range(cells):
         left = inside[cell]
         for state in range(size - 1):
@@ -70,7 +70,7 @@ def count_column(room, inside, cells, bits, first, size, begin, words, weight, c
 def scores_by_bits(
     bits, first, sizes, child, parents, columns, blocks, weights, kind, priors, room, inside, counts, back, few, out
 ):  # fmt: skip
-    """Scores of a child given some parents and one column more: one for each column.
+    """Compute the scores of a child given some parents and each one of several columns.
 
     Args:
         bits: (states of all columns, words) which rows have a state.
