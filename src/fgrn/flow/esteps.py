@@ -1,4 +1,4 @@
-"""E-steps: the protocol that the EM loop asks for expected counts, and those of one run of learning."""
+"""E-steps: the protocol by which the EM loop gets expected counts, and the E-steps of one run of learning."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class EStep(Protocol):
         """Return the expected counts under these parameters."""
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
-        """Return a function from tables to expected counts, with the messages held as they are under `values`."""
+        """Return a function from tables to expected counts, with the messages held as computed under `values`."""
 
     def batches(self, size: int, seed: int) -> Sequence[EStep]:
-        """E-steps over parts of the rows, of at most `size` rows drawn at random; this one itself if that is all."""
+        """Return E-steps over random parts of the rows, at most `size` rows each; itself if there is one part."""
 
 
 @runtime_checkable
@@ -35,7 +35,7 @@ class TogetherEStep(Protocol):
 
     @property
     def together(self) -> CountEach | None:
-        """What counts so, with the same bits as `count`; None if these rows have to be counted one by one."""
+        """Return the function that counts so, with the same bits as `count`; None if there is none for these rows."""
 
 
 @dataclass(frozen=True)
@@ -54,16 +54,16 @@ class ESteps:
 
     @property
     def method(self) -> CountingMethod:
-        """How rows are counted: all of them, or a batch."""
+        """The method by which rows are counted: all of them, or a batch."""
         return (self.batches[0] if self.batches else self.whole).method
 
     @property
     def together(self) -> CountEach | None:
-        """What counts all rows under several vectors of parameters in one call; None if nothing does."""
+        """Return the function that counts all rows under several vectors of parameters at once, or None."""
         return self.whole.together if isinstance(self.whole, TogetherEStep) and not self.batches else None
 
     def score(self, values: np.ndarray) -> float:
-        """The mean log-likelihood of a row that was kept back; minus infinity if one is impossible."""
+        """Return the mean log-likelihood of the held-out rows; minus infinity if one is impossible."""
         if self.held_out is None:
             return 0.0
         try:
@@ -75,7 +75,7 @@ class ESteps:
 
 @dataclass(frozen=True)
 class Explained:
-    """An E-step whose errors explain why a row is impossible; `explain` makes the error, given the parameters."""
+    """An E-step whose errors explain why a row is impossible; `explain` returns the error, given the parameters."""
 
     estep: EStep
     explain: Callable[[ImpossibleEvidence, np.ndarray], ImpossibleEvidence]
@@ -87,7 +87,7 @@ class Explained:
 
     @property
     def together(self) -> CountEach | None:
-        """See `TogetherEStep`; parameters under which a row is impossible are counted by themselves."""
+        """See `TogetherEStep`; parameters under which a row is impossible are counted alone."""
         return self.estep.together if isinstance(self.estep, TogetherEStep) else None
 
     def count(self, values: np.ndarray) -> Counts:

@@ -1,4 +1,4 @@
-"""The history of learning, epoch by epoch, and what of it is kept with a model."""
+"""The history of learning by epoch, and the training record that is kept with a model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .rule import Rule
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """The course of learning, of the random start that was kept: log-likelihood per epoch, convergence, execution.
+    """The history of the random start that was kept: log-likelihood per epoch, convergence, execution.
 
     log_likelihood  (epochs,): total over rows, of the parameters each epoch began with
     objective       (epochs,): the same with the logarithm of the smoothing's Dirichlet prior; never falls at K = 1
@@ -52,17 +52,17 @@ class History:
 
     @property
     def epochs(self) -> int:
-        """How many epochs were run."""
+        """The number of epochs that were run."""
         return len(self.log_likelihood)
 
     @property
     def best_epoch(self) -> int | None:
-        """The number of the epoch, from 0, after which rows kept back were the most probable; None without such."""
+        """The epoch, counted from 0, with the best held-out likelihood; None without held-out rows."""
         return int(np.argmax(self.validation)) if len(self.validation) else None
 
     @property
     def per_row(self) -> np.ndarray:
-        """The mean log-likelihood of a row, per epoch."""
+        """The mean log-likelihood per row, for each epoch."""
         return self.log_likelihood / self.weight if self.weight else self.log_likelihood
 
     def __repr__(self) -> str:
@@ -79,7 +79,7 @@ class History:
         return f"{text}; {self.told_not_estimated}" if self.not_estimated else text
 
     def to_frame(self) -> Any:
-        """The epochs as a pandas data frame: the log-likelihood that each began with, per row, and the objective.
+        """Return the epochs as a pandas data frame: log-likelihood at the start, the same per row, and the objective.
 
         With rows kept back there is also their log-likelihood per row, after the epoch.
         """
@@ -93,7 +93,7 @@ class History:
         )
 
     def _repr_html_(self) -> str:
-        """A line for the first epoch, the last, and some between them, with bars of what is gained."""
+        """Return an HTML table of the first epoch, the last and some between, with bars of the gain."""
         shown = sorted({round(place) for place in np.linspace(0, max(self.epochs - 1, 0), 8)}) if self.epochs else []
         low, high = (self.per_row.min(), self.per_row.max()) if self.epochs else (0.0, 0.0)
         rows = [
@@ -147,14 +147,14 @@ def training_record(
 
 
 def batches_record(rule: Rule) -> dict[str, Any]:
-    """The settings of mini-batch EM, where it was."""
+    """Return the record of mini-batch EM settings; empty without mini-batches."""
     if rule.batch_size is None:
         return {}
     return {"batch_size": int(rule.batch_size), "step": list(rule.step) if isinstance(rule.step, tuple) else rule.step}
 
 
 def _validation_record(history: History) -> dict[str, Any]:
-    """The best likelihood of rows kept back, where there were some; None if it is minus infinity."""
+    """Return the record of the best held-out likelihood, if rows were held out; None if it is minus infinity."""
     if history.best_epoch is None:
         return {}
     best = float(history.validation[history.best_epoch])

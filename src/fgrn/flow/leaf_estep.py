@@ -1,4 +1,4 @@
-"""The E-step of a model with continuous columns: in each epoch their messages are evidence on the hidden variable.
+"""The E-step with continuous columns: in each epoch their likelihoods are soft evidence on the hidden variable.
 
 1. numbers of each row -> message to the hidden variable, by the means and variances of the moment
 2. the E-step over the other columns, with these messages as soft evidence: counts, and the posterior of each row
@@ -22,10 +22,10 @@ from .gaussian_leaves import GaussianLeaves, StandardNumbers
 
 
 class RowEStep(EStep, Protocol):
-    """An E-step that also tells the posterior of a hidden variable in each row."""
+    """The protocol of an E-step that also returns the posterior of a hidden variable in each row."""
 
     def count_with_posterior(self, values: np.ndarray, edge: int) -> tuple[Counts, np.ndarray]:
-        """The expected counts, and the posterior of a variable in each row, (rows, states)."""
+        """Return the expected counts, and the posterior of a variable in each row, (rows, states)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,14 +54,14 @@ class LeafEStep:
 
     @cached_property
     def _rows(self) -> tuple[RowEStep, np.ndarray, np.ndarray | None]:
-        """The E-step over the other columns, the array for messages to the hidden variable, and what is known of it."""
+        """The E-step over the other columns, the array for messages to the hidden variable, and the evidence on it."""
         told, room = self.evidence.with_distribution(self.edge, self.leaves.variable, self.leaves.states)
         given = self.evidence.slot[self.edge] >= 0
         return self.make(told), room, self.evidence.weights(self.edge, self.leaves.states) if given else None
 
     @property
     def method(self) -> CountingMethod:
-        """See `EStep`. Messages have one place, so that one thread counts at a time."""
+        """See `EStep`. One thread counts at a time, because messages share one array."""
         inner = self._rows[0].method
         return inner._replace(kernel=f"Gaussian leaves and {inner.kernel}", shareable=False)
 
@@ -79,7 +79,7 @@ class LeafEStep:
         return Counts(np.concatenate([counts.values, moments]), likelihood, counts.weight)
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
-        """Raise an error: with continuous columns tables are updated once an epoch."""
+        """Raise an error: with continuous columns, only one cycle per epoch is supported."""
         raise LearningError("must be 1 with continuous columns.", setting="cycles")
 
     def batches(self, size: int, seed: int) -> Sequence[LeafEStep]:
@@ -90,7 +90,7 @@ class LeafEStep:
 
 
 def with_messages(leaves: GaussianLeaves, parameters: np.ndarray, edge: int, evidence: Evidence) -> Evidence:
-    """The rows with what their numbers say as evidence on the hidden variable, under the given parameters."""
+    """Return the rows with the likelihoods of their numbers as evidence on the hidden variable."""
     if not evidence.numbers.shape[1]:
         return evidence
     messages, scale = leaves.messages(parameters, StandardNumbers.of(leaves, evidence.numbers))
@@ -103,7 +103,7 @@ def with_messages(leaves: GaussianLeaves, parameters: np.ndarray, edge: int, evi
 
 
 def _multiplied(messages: np.ndarray, scale: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Messages times other evidence on the same variable, each sums to one, and the log of its scale."""
+    """Return messages times other evidence on the same variable, normalised, and the log of the scale."""
     found = messages * given
     total = found.sum(axis=1)
     total[total <= 0] = 1.0  # an impossible row stays one

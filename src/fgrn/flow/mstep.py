@@ -1,4 +1,4 @@
-"""The M-step: tables and priors from expected counts and smoothing, and which of their rows no count tells of."""
+"""The M-step: tables and priors from expected counts and smoothing, and the rows that have no counts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Smoothing:
 
     @classmethod
     def of(cls, spec: Specification, smoothing: float | Mapping[str, Any] | Smoothing) -> Smoothing:
-        """Make it from one number for all tables, or from numbers by name; a prior is smoothed only if it is named.
+        """Return the smoothing from one number for all tables, or from numbers by name; priors only if named.
 
         In place of a number there may be an array, with a count for each cell, or one that is broadcast to the cells.
         A smoothing that is made already is returned as it is.
@@ -78,7 +78,7 @@ class Smoothing:
 
     @cached_property
     def line_counts(self) -> np.ndarray | float:
-        """The counts that are added to each row of a table, and to each prior."""
+        """The total count that is added to each row of a table, and to each prior."""
         return 0.0 if self.cells is None else np.add.reduceat(self.cells, self.lines)
 
     def log_prior(self, spec: Specification, values: np.ndarray, counts: np.ndarray) -> float:
@@ -106,7 +106,7 @@ class Smoothing:
 
 
 def _check_cells(name: str, counts: Any, shape: tuple[int, ...]) -> None:
-    """Refuse an array of counts that does not go with the cells of a table or prior."""
+    """Raise an error for an array of counts whose shape does not fit a table or prior."""
     try:
         np.broadcast_to(counts, shape)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Online EM: learning from batches of rows that are seen once, by counts that decay.
+"""Online EM: learning from batches of rows that are each seen once, with decaying counts.
 
 After every batch the expected counts per row are
 
@@ -78,26 +78,26 @@ class Online:
     __hash__ = None  # type: ignore[assignment]  # the next batch changes it
 
     def step(self, weight: float) -> float:
-        """The share of the next batch in the running counts."""
+        """The weight of the next batch in the running counts."""
         decaying = float((weight / (self.weight + weight)) ** self.power)
         return decaying if self.effective_size is None else max(decaying, weight / (self.effective_size + weight))
 
     def stands_for(self, weight: float) -> float:
-        """Return the effective number of rows of the running counts, with those of the next batch."""
+        """Return the effective number of rows of the running counts after the next batch."""
         return weight + (self.weight if self.effective_size is None else min(self.weight, self.effective_size))
 
     def blended(self, counts: Counts) -> np.ndarray:
-        """Return the running counts per row, updated by those of a batch."""
+        """Return the running counts per row, updated with those of a batch."""
         fresh = np.asarray(counts.values) / counts.weight
         return decayed(self.running, fresh, self.step(counts.weight))
 
     def closed(self, running: np.ndarray, weight: float) -> None:
-        """Update the running counts by a batch."""
+        """Update the running counts with a batch."""
         self.batches, self.weight, self.running = self.batches + 1, self.weight + weight, running
 
 
 def check_online(online: object, rule: Rule, checkpoint: object, validation: object) -> None:
-    """Refuse what is no state of online learning, and settings that rows which are seen once leave no room for."""
+    """Raise an error for an invalid state of online learning, or settings that online learning does not allow."""
     if not isinstance(online, Online):
         raise LearningError(
             f"must be the state that is passed with every batch of rows, or None. Got {online!r} instead.",
@@ -113,7 +113,7 @@ def check_online(online: object, rule: Rule, checkpoint: object, validation: obj
 
 
 def expected(plan: Plan, values: np.ndarray, beliefs: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the counts per row that the model expects without evidence, from the marginals of all edges."""
+    """Return the expected counts per row of the model without evidence, from the marginals of all edges."""
     out = np.zeros(plan.layout.size)
     for block, edge in enumerate(plan.siso_input.tolist()):
         number = int(plan.siso_table[block])
@@ -126,7 +126,7 @@ def expected(plan: Plan, values: np.ndarray, beliefs: Sequence[np.ndarray]) -> n
 def without_smoothing(
     layout: Layout, values: np.ndarray, running: np.ndarray, smoothing: Smoothing, weight: float
 ) -> np.ndarray:
-    """Return the counts per row from which these tables follow with the given smoothing.
+    """Return the counts per row that give these tables under the given smoothing.
 
     A row of a table with the probabilities p, the counts of smoothing a, and C expected rows of data was counted
 
@@ -160,7 +160,7 @@ def without_smoothing(
 
 @dataclass
 class Decayed:
-    """The E-step of online learning: the counts of a batch, added to the decayed counts of all before."""
+    """The E-step of online learning: the counts of a batch, added to the decayed counts of earlier batches."""
 
     rows: EStep
     online: Online
@@ -187,5 +187,5 @@ class Decayed:
         raise LearningError("A batch that is seen once is not cut into batches: leave out batch_size.")
 
     def close(self) -> None:
-        """Update the running counts by the batch, after its last epoch."""
+        """Update the running counts with the batch, after its last epoch."""
         self.online.closed(self.latest, self.weight)
