@@ -60,7 +60,7 @@ class Checkpoint:
 
 @dataclass
 class Stage:
-    """One call of `learn` in a run: its identity, the parameters it began with, and the progress of each start.
+    """One call of `learn` in a run: its identity, the parameters it began with, and the state of each start.
 
     The `model` that learns is known where the stage has begun in this process.
     """
@@ -77,7 +77,7 @@ class Stage:
         return max(tried, key=lambda number: _objective(self.starts[number]), default=None)
 
     def so_far(self, layout: Layout) -> Outcome | None:
-        """Return the result if learning ended now; what is not estimated is only known for starts that have ended."""
+        """Return the result as if learning ended now; parameters not estimated are known only for ended starts."""
         if self.best is None:
             return None
         return outcome(self.starts, self.best, [_objective(one) for one in self.starts if one.epochs], layout)
@@ -135,7 +135,7 @@ def _alone(path: Path) -> Iterator[None]:
 
 @contextmanager
 def stage_journal(checkpoint: Place, every: int, resume: bool) -> Iterator[Journal | None]:
-    """Open the journal for one call of `learn`, if there is a checkpoint; it is written if learning fails."""
+    """Open the journal for one call of `learn`, if there is a checkpoint; it is also written if learning fails."""
     with open_journal(checkpoint, every, resume) as journal:
         try:
             yield journal
@@ -200,7 +200,7 @@ class Journal:
 
     @property
     def before(self) -> dict[str, Any]:
-        """Return the identity of the next stage as it was begun before; empty if it is new."""
+        """Return the identity of the next stage as recorded in the checkpoint; empty if it is new."""
         return self._stages[self._next].about if self._next < len(self._stages) else {}
 
     def keeper(self, model: Any, about: Callable[[], dict[str, Any]]) -> StageKeeper:
@@ -210,7 +210,7 @@ class Journal:
         return StageKeeper(self, self._next - 1, model, told)
 
     def finished(self, work: Callable[[], Returned], so_far: Callable[[], Returned | None] = lambda: None) -> Returned:
-        """Return the result of some work of the run or, if it is interrupted, the result so far.
+        """Return the result of a function or, if it is interrupted, the result so far.
 
         Where there is none yet, but earlier work would be lost, it is done once more, and asked to stop soon, with the
         stages it has begun. An interruption before any epoch, and a second one, end the run as usual.
@@ -266,25 +266,25 @@ class Journal:
             )
 
     def keep(self, stage: Stage, starts: Sequence[Start], ended: bool) -> None:
-        """Take the progress of the starts, and write the file every few epochs."""
+        """Store the state of the starts, and write the file every few epochs."""
         stage.starts = list(starts)
         self._waiting += 1
         if ended or self._waiting >= self._every:
             self._write()
 
     def save(self) -> None:
-        """Write what is not on disk yet, because learning ends here."""
+        """Write everything that is not on disk yet, because learning ends."""
         if self._waiting:
             self._write()
 
     def close(self) -> None:
-        """Mark the run as finished, and write that."""
+        """Mark the run as finished, and write the file."""
         if not self._over:
             self._over = True
             self._write()
 
     def _write(self) -> None:
-        """Write the file. A failure is an error the first time, and later a warning, so that learning goes on."""
+        """Write the file. A failure is an error the first time, and a warning later, so that learning continues."""
         from ..files.checkpoint_file import write_checkpoint
 
         if self.path is None:
@@ -324,7 +324,7 @@ class StageKeeper:
             self.journal.keep(self.stage, starts, ended)
 
     def so_far(self) -> Outcome | None:
-        """Return the result if learning ended now; None before the first epoch."""
+        """Return the result as if learning ended now; None before the first epoch."""
         return None if self.stage is None or self.layout is None else self.stage.so_far(self.layout)
 
 

@@ -32,12 +32,12 @@ def bic(log_likelihood: float, parameters: int, rows: float) -> float:
 
 
 def caic(log_likelihood: float, parameters: int, rows: float) -> float:
-    """The consistent AIC of Bozdogan (1987), k (log n + 1) - 2 log L; smaller is better."""
+    """Return the consistent AIC of Bozdogan (1987), k (log n + 1) - 2 log L; smaller is better."""
     return bic(log_likelihood, parameters, rows) + parameters
 
 
 def sabic(log_likelihood: float, parameters: int, rows: float) -> float:
-    """The sample-size-adjusted BIC of Sclove (1987), k log((n + 2) / 24) - 2 log L; smaller is better."""
+    """Return the sample-size-adjusted BIC of Sclove (1987), k log((n + 2) / 24) - 2 log L; smaller is better."""
     return parameters * float(np.log((rows + 2) / 24)) - 2 * log_likelihood
 
 
@@ -49,7 +49,7 @@ def relative_entropy(posterior: np.ndarray, weights: np.ndarray | None = None) -
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """How a model with one hidden variable fits some rows; the sum of two is the fit of both sets of rows."""
+    """The fit of a model with one hidden variable to some rows; the sum of two is the fit to both sets of rows."""
 
     log_likelihood: float
     weight: float
@@ -60,7 +60,7 @@ class Fit:
 
     @classmethod
     def of(cls, log_likelihood: np.ndarray, posterior: np.ndarray, weights: np.ndarray) -> Fit:
-        """Make the fit from each row's log-likelihood, posterior of the hidden states, (rows, states), and weight."""
+        """Return the fit from each row's log-likelihood, posterior of the hidden states (rows, states), and weight."""
         with np.errstate(divide="ignore", invalid="ignore"):
             terms = np.where(posterior > 0, -posterior * np.log(posterior), 0.0).sum(axis=1)
         return cls(float(weights @ log_likelihood), float(weights.sum()), float(weights @ terms), weights @ posterior)
@@ -75,13 +75,13 @@ class Fit:
 
     @property
     def relative_entropy(self) -> float:
-        """See the function of that name."""
+        """The relative entropy of the rows; see the function of that name."""
         states = len(self.sizes)
         return 1.0 if states == 1 else float(1 - self.entropy / self.weight / np.log(states))
 
 
 def all_criteria(log_likelihood: float, parameters: int, rows: float) -> dict[str, float]:
-    """The information criteria by name; smaller is better."""
+    """Return the information criteria by name; smaller is better."""
     return {
         "AIC": aic(log_likelihood, parameters),
         "BIC": bic(log_likelihood, parameters, rows),
@@ -92,7 +92,7 @@ def all_criteria(log_likelihood: float, parameters: int, rows: float) -> dict[st
 
 @dataclass(frozen=True)
 class Candidate:
-    """One number of hidden states that was tried."""
+    """One number of hidden states that was tried, with its criteria."""
 
     n_hidden: int
     log_likelihood: float
@@ -108,7 +108,7 @@ class Candidate:
 
     @property
     def caic(self) -> float:
-        """The consistent AIC of Bozdogan (1987): BIC with one more for every parameter."""
+        """The consistent AIC of Bozdogan (1987): BIC plus 1 for every parameter."""
         return self.bic + self.n_parameters
 
     @property
@@ -118,7 +118,7 @@ class Candidate:
 
     @classmethod
     def of(cls, fit: Fit, parameters: int, held_out: float = np.nan) -> Candidate:
-        """A candidate from its fit to the rows it was learnt from."""
+        """Return a candidate from its fit to the rows it was learnt from."""
         return cls(
             n_hidden=len(fit.sizes),
             log_likelihood=fit.log_likelihood,
@@ -147,12 +147,12 @@ class Selection:
         return min(self.candidates, key=lambda one: float(getattr(one, self.criterion)))
 
     def as_dicts(self) -> list[dict[str, object]]:
-        """One mapping for each candidate, as a frame or JSON takes them; None where nothing was held out."""
+        """Return one mapping per candidate, for a frame or JSON; None for held-out values without held-out rows."""
         records = [asdict(one) | {"caic": one.caic, "sabic": one.sabic} for one in self.candidates]
         return [record | ({"held_out": None} if np.isnan(record["held_out"]) else {}) for record in records]
 
     def to_frame(self) -> Any:
-        """The candidates as a pandas data frame, a row for each."""
+        """Return the candidates as a pandas data frame, one row each."""
         return frame_of_records(self.as_dicts())
 
     @property
@@ -190,7 +190,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class ClassCandidate:
-    """One classifier that was tried, and how it told the class of rows that it had not learnt from."""
+    """One classifier that was tried, and its performance on held-out rows."""
 
     structure: str
     size: int
@@ -212,7 +212,7 @@ class ClassCandidate:
 
 @dataclass(frozen=True)
 class ClassSelection:
-    """The classifiers that were tried, and which was chosen: the one of the least log-loss."""
+    """The classifiers that were tried, and the one that was chosen by the least log-loss."""
 
     candidates: tuple[ClassCandidate, ...] = field(default=())
     criterion: str = "log_loss"
@@ -231,22 +231,22 @@ class ClassSelection:
 
     @property
     def best(self) -> ClassCandidate:
-        """The candidate that was chosen: the last one that was better than the best before it, by EQUAL."""
+        """The candidate that was chosen: the last one that was better than the best before it, by more than EQUAL."""
         best = self.candidates[0]
         for one in self.candidates:
             best = one if one.log_loss < best.log_loss * (1 - EQUAL) else best
         return best
 
     def as_dicts(self) -> list[dict[str, object]]:
-        """One mapping for each candidate, as a frame or JSON takes them."""
+        """Return one mapping per candidate, for a frame or JSON."""
         return [asdict(candidate) for candidate in self.candidates]
 
     def to_frame(self) -> Any:
-        """The candidates as a pandas data frame, a row for each."""
+        """Return the candidates as a pandas data frame, one row each."""
         return frame_of_records(self.as_dicts())
 
     def _shown(self) -> list[ClassCandidate]:
-        """Of every structure and number of states the best candidate, in the order in which they were tried."""
+        """Return the best candidate of every structure and number of states, in the order of the trials."""
         found: dict[tuple[str, int], ClassCandidate] = {}
         for one in self.candidates:
             key = one.structure, one.size

@@ -1,4 +1,4 @@
-"""Encoding of tables larger than memory: read in batches, encoded once, and kept on disk for every epoch.
+"""Encoding of tables larger than memory: read in batches, encoded once, and stored on disk for all epochs.
 
 The codes lie column by column in a file without a name, mapped into memory, so that engines read them as they are. The
 E-step is that of a table in memory, with the same blocks of rows in the same order: results are the same to the
@@ -43,7 +43,7 @@ Coder = Callable[[str, Any], np.ndarray]
 
 
 class Coding(NamedTuple):
-    """How columns are encoded: their names in the encoded table, numbers of states, and the function to codes."""
+    """The encoding of columns: their names in the encoded table, numbers of states, and the function to codes."""
 
     kept: dict[str, str]
     states: dict[str, int]
@@ -87,7 +87,7 @@ class Rows(Protocol):
         """Return the distinct values of all columns but that of the weights."""
 
     def encoded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> EncodedTable:
-        """Return the codes of all rows; `without_zero`: of those whose weight is not 0."""
+        """Return the codes of all rows or, if `without_zero`, of those with a positive weight."""
 
 
 def table_of_source(data: Any, missing: Sequence[Any] | None = None) -> Any:
@@ -100,13 +100,13 @@ def table_of_source(data: Any, missing: Sequence[Any] | None = None) -> Any:
 
 
 class KeptColumns:
-    """Columns that are left out of a source and kept in memory as it is read."""
+    """Columns that are removed from a source and stored in memory while it is read."""
 
     def __init__(self) -> None:
         self.parts: dict[str, list[Any]] = {}
 
     def column(self, name: str) -> Any:
-        """One of the columns, as Arrow's, of all rows of the last reading."""
+        """Return one of the columns, as an Arrow array, of all rows of the last reading."""
         import pyarrow as pa
 
         tables = [pa.table({name: one}) for one in self.parts[name]]
@@ -114,7 +114,7 @@ class KeptColumns:
 
 
 def without_columns(data: Any, names: Sequence[str], missing: Sequence[Any] | None = None) -> tuple[Any, KeptColumns]:
-    """Return a source without some columns, which are kept whenever it is read; `missing` as in `rows_of_source`."""
+    """Return a source without some columns, which are stored when it is read; `missing` as in `rows_of_source`."""
     from ..tables.stream import stream_of
 
     stream, kept = stream_of(data, missing).again(), KeptColumns()
@@ -158,7 +158,7 @@ def rows_of_source(
 
 
 def table_elsewhere(variables: Variables, data: Any, weights: Any, executor: Any = None) -> EncodedTable | None:
-    """Return the rows of a source as codes, on disk or on a cluster; None for a table in memory.
+    """Return the rows of a source as codes on disk or on a cluster; None for a table in memory.
 
     A table that is encoded already is taken as it is, with its weights.
     """
@@ -215,7 +215,7 @@ def check_rows(called: str, rows: int, weight: float, weights: str | None) -> No
 
 
 def encode_stream(stream: Stream, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Evidence:
-    """Return the codes of a stream, on disk; there may be no rows at all.
+    """Return the codes of a stream, on disk; the stream may be empty.
 
     Args:
         stream: the rows.
@@ -242,7 +242,7 @@ def encode_stream(stream: Stream, weights: str | None, coding_for: CodingFor, wi
 
 
 class _Chunk(NamedTuple):
-    """Rows in the temporary file: their place, count and source, and their numbers unless these are in the file."""
+    """Rows in the temporary file: offset, count, source and, unless stored in the file, their numbers."""
 
     place: int
     rows: int
@@ -385,7 +385,7 @@ def _read_bytes(file: Any, size: int) -> bytearray:
 
 
 class BySchema:
-    """Encodes columns by their schema; values that are no level are counted, for one warning at the end.
+    """Encodes columns by their schema, and counts values that are not levels, for one warning at the end.
 
     They are an error where `unseen` says so, and in the `strict` columns. In the columns of `classes` words that are
     taken as missing values are counted and warned of, too.
@@ -397,7 +397,7 @@ class BySchema:
         self.strange: dict[str, Counter[Any]] = {}
 
     def fresh(self) -> BySchema:
-        """Return a copy that has counted nothing yet."""
+        """Return a copy with all counts at zero."""
         return BySchema(self.schema, self.unseen, self.strict, self.classes)
 
     def __call__(self, name: str, values: Any) -> np.ndarray:
@@ -412,7 +412,7 @@ class BySchema:
         return codes
 
     def tell(self) -> None:
-        """Warn of values that were no level, and of classes that were taken as missing values."""
+        """Warn of values that are not levels, and of classes that were taken as missing values."""
         unseen: dict[str, dict[Any, int]] = {}
         for name, found in self.strange.items():
             missing = {value: count for value, count in found.items() if self.schema[name].is_missing(value)}

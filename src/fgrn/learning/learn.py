@@ -1,4 +1,4 @@
-"""Training: what every `learn` does: the E-step over a table, the EM loop, its checkpoint and its record."""
+"""Training, the common part of every `learn`: the E-step over a table, the EM loop, checkpoint and record."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EStepOf = Callable[[Evidence], em.EStep]
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """One call of `learn`: which tables of which model are learnt, from which rows, and by which rule.
+    """One call of `learn`: the model and the tables to learn, the rows, and the settings of the loop.
 
     `structure` is what the messages of the model depend on, beside the specification.
     """

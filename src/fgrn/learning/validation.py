@@ -1,4 +1,4 @@
-"""Held-out rows of learning: they decide when to stop, and which parameters are kept."""
+"""Held-out rows during learning: they decide when to stop, and which parameters are kept."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_ON_DISK = 2**17
 
 
 def check_patience(patience: int | None, validation: Any) -> None:
-    """Refuse patience without rows that are kept back."""
+    """Raise an error for `patience` without held-out rows."""
     if patience is not None and validation is None:
         raise LearningError(
             "is for rows that are kept back, and there are none.",
@@ -33,7 +33,7 @@ def check_patience(patience: int | None, validation: Any) -> None:
 def split_off(
     table: EncodedTable, validation: Any, seed: int, encode: Callable[[Any], EncodedTable]
 ) -> tuple[EncodedTable, EncodedTable | None]:
-    """The rows to learn from, and those kept back, if there are any.
+    """Return the rows to learn from, and the held-out rows, if there are any.
 
     Args:
         table: all rows.
@@ -77,7 +77,7 @@ def split_off(
 
 
 def _without(table: Evidence, kept: np.ndarray) -> Evidence:
-    """The rows of a table on disk, of which those kept back have no weight."""
+    """Return the rows of a table on disk with zero weight for the held-out ones."""
     weights = np.array(table.row_weights)
     weights[kept] = 0.0
     return replace(table, row_weights=weights if table.disk is None else table.disk.kept(weights))

@@ -1,4 +1,4 @@
-"""Tables in pieces, as the workers of a cluster have them: codes on their disks, and the E-step over each piece."""
+"""Tables in pieces on the workers of a cluster: codes on their disks, and the E-step over each piece."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _moved_piece(
     origins: Any,
     facts: Facts,
 ) -> Piece:
-    """Return a piece that was moved, on the disk of its new worker."""
+    """Return a piece that was moved, stored on the disk of its new worker."""
     from .cluster import worker_folder
 
     disk = Disk(worker_folder())
@@ -87,7 +87,7 @@ class PieceEStep:
 
 @contextmanager
 def _naming(part: StreamPart) -> Iterator[None]:
-    """Add the name of the part to errors that are raised in the context."""
+    """A context that adds the name of the part to errors."""
     try:
         yield
         return
@@ -145,7 +145,7 @@ def count_piece(mine: PieceEStep, values: np.ndarray) -> Counts:
 
 
 def recount_piece(mine: PieceEStep, began_with: np.ndarray, tables: np.ndarray) -> Counts:
-    """Return the expected counts of a piece with new tables and the messages that an epoch began with."""
+    """Return the expected counts of a piece with new tables and the messages from the start of the epoch."""
     return mine.estep.cycles(began_with)(tables)
 
 
