@@ -32,7 +32,7 @@ PRODUCT_SPACE_LIMIT = 2**26
 
 
 def _restored(self: Any, state: Sequence[Any]) -> None:
-    """Unpickle or copy a block: NumPy forgets that its arrays are read-only."""
+    """Return an unpickled or copied block with its arrays read-only again, which NumPy does not ensure."""
     for name, value in zip(type(self).__slots__, state, strict=True):
         if isinstance(value, np.ndarray):
             value.setflags(write=False)
@@ -111,12 +111,12 @@ class Source(_Block):
 
     @property
     def reads(self) -> tuple[Variable, ...]:  # type: ignore[override]
-        """The variables that point at it."""
+        """The variables it reads (its inputs)."""
         return ()
 
     @property
     def drives(self) -> tuple[Variable, ...]:  # type: ignore[override]
-        """The variables it points at."""
+        """The variables it drives (its outputs)."""
         return (self.variable,)
 
     @property
@@ -191,12 +191,12 @@ class SISO(_Block):
 
     @property
     def reads(self) -> tuple[Variable, ...]:  # type: ignore[override]
-        """The variables that point at it."""
+        """The variables it reads (its inputs)."""
         return (self.input,)
 
     @property
     def drives(self) -> tuple[Variable, ...]:  # type: ignore[override]
-        """The variables it points at."""
+        """The variables it drives (its outputs)."""
         return (self.output,)
 
     @property
@@ -228,7 +228,7 @@ class SISO(_Block):
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
 class Factor(_Block):
-    """A table over the joint states of several variables, which are one variable here: any factor of a model.
+    """A table over the joint states of several variables, which form one product variable: any factor of a model.
 
     The rows of the table are the slower part of the joint states, its columns the faster. `name` is what it is called
     by, that of the child of a conditional table. One with `sums_to_one=False` is not a distribution, never learnt, and
@@ -303,12 +303,12 @@ class Factor(_Block):
 
     @property
     def reads(self) -> tuple[Variable, ...]:  # type: ignore[override]
-        """The variables that point at it."""
+        """The variables it reads (its inputs)."""
         return ()
 
     @property
     def drives(self) -> tuple[Variable, ...]:  # type: ignore[override]
-        """The variables it points at."""
+        """The variables it drives (its outputs)."""
         return (self.variable,)
 
     @property
@@ -329,7 +329,7 @@ class Factor(_Block):
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
 class Diverter(_Block):
-    """All connected variables are the same; with several inputs, the outputs are their product space.
+    """A block whose variables are all equal; with several inputs, the outputs are their product space.
 
     The states of a product space are ordered with the first input slowest. With `space`, the names and sizes of what
     the product space is made of, the first slowest, every variable carries a part of it: `legs` says which, by the
@@ -427,12 +427,12 @@ class Diverter(_Block):
 
     @property
     def reads(self) -> tuple[Variable, ...]:  # type: ignore[override]
-        """The variables that point at it."""
+        """The variables it reads (its inputs)."""
         return self.inputs
 
     @property
     def drives(self) -> tuple[Variable, ...]:  # type: ignore[override]
-        """The variables it points at."""
+        """The variables it drives (its outputs)."""
         return self.outputs
 
     @property

@@ -36,7 +36,7 @@ from .network import Network
 def _unexplained(
     error: ImpossibleEvidence, plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence
 ) -> ImpossibleEvidence:
-    """Return the error unchanged: rows before also play a part, so one row cannot be explained alone."""
+    """Return the error unchanged: earlier rows contribute too, so a single row cannot be explained alone."""
     return error
 
 
@@ -132,7 +132,7 @@ class Chain(Network):
     def _asked_sequences(
         self, runner: engines.Engine, plan: Plan, encoded: Evidence, threads: int | None = None, paused: Any = ()
     ) -> Sequences:
-        """Sequences that are asked about: messages of kinds of rows are kept until the parameters change.
+        """Return sequences for queries; messages of kinds of rows are cached until the parameters change.
 
         They take longer than anything else in a question of a few hundred rows to the compiled kernels.
         """
@@ -147,7 +147,7 @@ class Chain(Network):
 
     @property
     def _preferred_engine(self) -> str | None:  # type: ignore[override]
-        """The engine it was learnt with: compiled kernels go from row to row in a hundredth of the time."""
+        """The engine of the last learning: compiled kernels are a hundred times as fast along rows."""
         return self._trained[-1].get("engine") if self._trained else None
 
     def _swept(
@@ -190,7 +190,7 @@ class Chain(Network):
         return most_probable(labels, weight[encoded.begins] + scales, every, known_names(encoded))
 
     def decode(self, evidence: frames.Data = None, *, engine: str = "auto") -> np.ndarray:
-        """The likeliest path of hidden states of each sequence given what is known: the labels of all rows.
+        """Return the most probable path of hidden states of each sequence given the evidence, as labels of all rows.
 
         Missing values are summed out, where `most_probable` finds the likeliest values of everything together.
 
@@ -254,7 +254,7 @@ def sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
 
 
 def _checked_link(net: Network, link: Sequence[str]) -> tuple[str, str]:
-    """Return the names of the two ends of a link; an error unless they can be one hidden variable of two rows."""
+    """Return the names of the two ends of a link; an error unless both can be the hidden variable."""
     if isinstance(link, str) or not isinstance(link, Sequence) or len(link) != 2:
         raise WiringError(f"'link' is two names: the output of the transition, and the hidden variable. Got {link!r}.")
     output, source = (net.variable(name) for name in link)

@@ -78,7 +78,7 @@ class ClassFamily:
         return history.epochs
 
     def smoothing_of(self, model: Network) -> Any:
-        """The smoothing of the tables of a model, as `Network.learn` takes it."""
+        """Return the smoothing of the tables of a model, in the form of `Network.learn`."""
         return self.smoothing
 
     def size_of(self, model: Network, rows: Evidence) -> tuple[int, int, float]:
@@ -94,7 +94,7 @@ class ClassFamily:
         return states, model.free_parameters, work
 
     def overhead(self, columns: int, again: bool) -> tuple[float, float]:
-        """See `Family`. The tree of a part's columns is found once, for all sizes, but that of hidden trees is not."""
+        """See `Family`. The tree over columns is found once per fold for all sizes, except for hidden trees."""
         is_tree, many = self.structure in ("tan", "tree"), max(columns - FEW_COLUMNS, 0)
         made, asked = TREE_COLUMN if is_tree else STAR_COLUMN
         is_found = is_tree and not (again and self.structure == "tan")
@@ -160,7 +160,7 @@ class ClassFamily:
         return self.with_tables(model, np.where(total > 0, values / np.where(total > 0, total, 1.0), 0.0))
 
     def _changed_logarithms(self, model: Network, calibration: Calibration) -> np.ndarray:
-        """The logarithms of all cells, divided by the temperature, with what mixing adds to those of each class.
+        """Return the logarithms of all cells divided by the temperature, plus the matrix terms of each class.
 
         With one state for each class that is exactly the change of what is told of the classes in a row without missing
         values; those that are missing are summed out after the change. Several states of a class are moved alike: by
@@ -185,7 +185,7 @@ class ClassFamily:
         return logs
 
     def _hidden_cells(self, model: Network, values: np.ndarray) -> np.ndarray:
-        """The cells of the prior of the hidden variable, which is a table of one row in a junction tree."""
+        """Return the cells of the prior of the hidden variable, which is a table of one row in a junction tree."""
         layout = model._spec.layout
         if self.hidden in layout.prior_names:
             return layout.prior(values, layout.prior_number(self.hidden))

@@ -1,4 +1,4 @@
-"""Network: blocks joined to a graph, with their parameters: inference, learning, sampling.
+"""Network: connected blocks with their parameters; inference, learning, sampling.
 
 Thin on purpose: wiring is checked in `wiring`, planned in `supervisor`, and every computation is a call into the
 flow (evidence -> messages -> marginals -> counts -> parameters).
@@ -60,7 +60,7 @@ class Network(WiredModel, Queries):
         save(self, path)
 
     def _repr_html_(self) -> str | None:
-        """The network as notebooks show it: drawn, with its beliefs, and a button that opens its page."""
+        """Return the HTML for notebooks: a drawing with the beliefs, and a button that opens the network's page."""
         from ..page.notebook import notebook_html
 
         return notebook_html(self)
@@ -151,7 +151,7 @@ class Network(WiredModel, Queries):
         paused: Collection[Name] = (),
         engine: str = "reference",
     ) -> Iterator[Round]:
-        """Yield parallel rounds one by one: all messages, and which of them changed; round 0 is the boundary.
+        """Yield the state of each parallel round: all messages, and which of them changed; round 0 is the boundary.
 
         It ends when nothing has changed, or after the most rounds, which are those of `propagate`.
         """
@@ -313,7 +313,7 @@ class Network(WiredModel, Queries):
         return history
 
     def online(self, weight: float = 0.0, power: float = POWER, effective_size: float | None = None) -> Online:
-        """Return the state of online learning, to pass to `learn` with every batch of rows that are seen once.
+        """Return a new state of online learning, to pass to `learn` with every batch of rows.
 
         To go on where the last batch ended, also after `fgrn.load`, pass `online_state` instead.
 
@@ -458,7 +458,7 @@ class Network(WiredModel, Queries):
     def _estep_for(
         self, engine: engines.Engine, plan: Plan, paused: Collection[str], table: EncodedTable, **options: Any
     ) -> EStepOf:
-        """Return the function that makes the E-step over the rows of a table."""
+        """Return the function that builds the E-step over the rows of a table."""
 
         def over(rows: EncodedTable) -> EStepOf:
             return self._estep(engine, plan, self._programs_for(plan, paused, rows), **options)
@@ -469,7 +469,7 @@ class Network(WiredModel, Queries):
         return partial(LeafEStep, self.leaves, edge, size, lambda rows: cast(RowEStep, over(rows)(rows)))
 
     def _assignments(self, evidence: frames.Data) -> Assignments:
-        """Return the joint assignments given evidence; an error on graphs with loops, where sweeps are not exact."""
+        """Return the joint assignments given evidence; an error on graphs with loops, where they are not exact."""
         plan = self._plan()
         if not plan.is_tree:
             raise FgrnError("This network has loops, on which only sums of messages are approximated.")

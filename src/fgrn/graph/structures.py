@@ -68,7 +68,7 @@ def lvm(
 def naive_bayes(
     observed: Mapping[str, States], class_variable: str, *, name: str = "S", tables: Mapping[str, Any] | None = None
 ) -> Network:
-    """Return a naive Bayes classifier: the hidden variable is the class, by a table that stays diagonal.
+    """Return a naive Bayes classifier: the hidden variable is the class, through a table fixed to be diagonal.
 
     Args:
         observed: the variables and their states, the class among them.
@@ -111,7 +111,7 @@ def class_mixture(
 def states_of_classes(
     observed: Mapping[str, States], class_variable: str, hidden: int | Sequence[int]
 ) -> tuple[list[str], np.ndarray]:
-    """The names "a.1", "a.2", ... of the hidden states of every class, and the table from them to the class."""
+    """Return the names "a.1", "a.2", ... of the hidden states of every class, and the table from them to the class."""
     label = _class_among(observed, class_variable)
     sizes = [hidden] * label.cardinality if isinstance(hidden, int) else list(hidden)
     for size in sizes:
@@ -157,7 +157,7 @@ def dica(
     name: str = "S",
     tables: Mapping[str, Any] | None = None,
 ) -> Network:
-    """Return a Discrete Independent Component Analysis: hidden variables whose product space explains the observed.
+    """Return a Discrete Independent Component Analysis: independent hidden variables that jointly explain the observed.
 
     Args:
         observed: the observed variables and their states.
@@ -332,7 +332,7 @@ def _checked_network(
 
 
 def _started(blocks: list[Block], tables: Mapping[str, Any] | None, called: Mapping[str, str]) -> list[Block]:
-    """Return the blocks with the initial tables and priors by name; `called` maps names to those in errors."""
+    """Return the blocks with given initial tables and priors; `called` maps their names to those in errors."""
     if tables is None:
         return blocks
     if not isinstance(tables, Mapping):
