@@ -1,4 +1,4 @@
-"""BayesianNetwork: a directed acyclic graph, and a table for every variable given its parents."""
+"""BayesianNetwork: a directed acyclic graph, with a table for every variable given its parents."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ class BayesianNetwork(
         return row
 
     def compact_table(self, name: Name) -> CompactTable | None:
-        """The few parameters of a table as they are now, such as a `NoisyOr`; None for a table that is given whole."""
+        """Return the current parameters of a compact table, such as a `NoisyOr`; None for a full table."""
         child = self.variable(name).name
         given = self._compact.get(child)
         return None if given is None else given.with_numbers(self._family(child), self.table(child))
@@ -214,7 +214,7 @@ class BayesianNetwork(
         smoothing: float = 1.0,
         seed: int = 0,
     ) -> float:
-        """The score of the structure on a table, whatever the tables of the network are; the larger the better.
+        """Return the score of the structure on a table, independent of the network's tables; larger is better.
 
         Natural logarithms; for definitions see `fgrn.bayes.scores`.
 
@@ -252,7 +252,7 @@ class BayesianNetwork(
         return found
 
     def _written(self) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
-        """Return the tables exactly as they were given, unless they were learnt since."""
+        """Return the tables exactly as given, unless they were learnt since."""
         for part in self._parts:
             given, now = self._as_given.get(part.name), self.table(part.name)
             values = given if given is not None and np.array_equal(normalised_rows(given), now) else now
@@ -366,12 +366,12 @@ class BayesianNetwork(
         return history
 
     def _encoded(self, data: Any) -> EncodedTable:
-        """The rows of a table as codes, wherever they are."""
+        """Return the rows of a table as codes, in memory, on disk or on workers."""
         elsewhere = table_elsewhere(self, data, None)
         return encode(self, self._checked(data)) if elsewhere is None else elsewhere
 
     def _is_complete(self, table: EncodedTable) -> bool:
-        """Whether every row knows the state of every variable."""
+        """Return whether every variable is known in every row."""
         return bool(table.rows) and len(table.columns) == len(self._variables) and table.complete
 
     def _cells(self) -> list[tuple[int, list[int], list[int]]]:
@@ -440,7 +440,7 @@ def causes_first(parents: Mapping[str, Sequence[str]]) -> list[str]:
 def _compact_part(
     known: Mapping[str, Variable], scope: tuple[str, ...], given: CompactTable, mask: Any, learn: bool, tie: str | None
 ) -> ScopedTable:
-    """Return the part of a table given by few parameters; cells that its zeros exclude are outside its support."""
+    """Return the part of a compact table; cells that its zeros exclude are outside its support."""
     *parents, child = (known[name] for name in scope)
     if mask is not None:
         raise TableError(

@@ -1,4 +1,4 @@
-"""FactoredModel: models given by tables over a few variables each; questions are answered by their Network.
+"""FactoredModel: models given by tables over a few variables each; queries are answered by their Network.
 
 `to_network` realises a model in reduced normal form; all inference and learning happens there, with the same Plan,
 engines and Counts as for any other Network.
@@ -108,7 +108,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         return {name: number for number, name in enumerate(self._variables)}
 
     def variable(self, name: Name) -> Variable:
-        """A variable by name."""
+        """Return a variable by name."""
         try:
             found = self._variables[settings.name_of(name)]
         except (KeyError, TypeError):
@@ -117,7 +117,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         return found
 
     def table(self, name: Name) -> np.ndarray:
-        """A table by name, (joint states of all its variables but the last, states of the last); read-only.
+        """Return a table by name, (joint states of all its variables but the last, states of the last); read-only.
 
         The rows are in the order of `scope`, the first variable slowest.
         """
@@ -126,7 +126,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         )
 
     def to_frame(self, name: Name) -> Any:
-        """A table as a pandas data frame: a row for each joint state of its variables, and its probability last."""
+        """Return a table as a pandas data frame: a row for each joint state of its variables, the probability last."""
         scope = self.scope(name)
         labels = [self._variables[one].labels for one in scope]
         last = "probability"
@@ -136,7 +136,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         return frame_of_records([{**dict(zip(scope, states, strict=True)), last: value} for states, value in cells])
 
     def scope(self, name: Name) -> tuple[str, ...]:
-        """The variables of a table, the last of which has its columns."""
+        """Return the variables of a table; the last one is its columns."""
         found = next((part.scope for part in self._given if part.name == settings.name_of(name)), None)
         if found is None:
             raise unknown_name("table", name, [part.name for part in self._given])
@@ -144,7 +144,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
 
     @property
     def trained(self) -> tuple[dict[str, Any], ...]:
-        """The record of learning: one mapping for each call, with rows, settings, likelihood, and execution.
+        """The training record: one mapping per call of `learn`, with rows, settings, likelihood and execution.
 
         "engine" and "merge" are those that were chosen where they were not given. A merge of None found out whether it
         pays to count equal rows once; an engine of None is that of a table without missing values, whose rows are
@@ -160,7 +160,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
 
     @cached_property
     def _tree(self) -> JunctionTree:
-        """The junction tree, whatever memory it needs."""
+        """The junction tree, however much memory it needs."""
         return self._tree_with(self._parts)
 
     def _tree_with(self, parts: Sequence[ScopedTable]) -> JunctionTree:
@@ -195,7 +195,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         save(self, path)
 
     def _repr_html_(self) -> str | None:
-        """The model as notebooks show it: drawn, with its beliefs, and a button that opens its page."""
+        """Return the HTML for notebooks: a drawing with the beliefs, and a button that opens the model's page."""
         from ..page.notebook import notebook_html
 
         return notebook_html(self)
@@ -209,7 +209,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
     _directed = False
 
     def _compact_records(self) -> dict[str, dict[str, Any]]:
-        """Return the few parameters that tables follow from, for files."""
+        """Return the parameters of compact tables, for files."""
         return {}
 
     def _written(self) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
@@ -219,7 +219,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
     # As a Network
 
     def to_network(self, method: str = "exact") -> Network:
-        """The model in reduced normal form.
+        """Return the model in reduced normal form, as a Network.
 
         Args:
             method: "exact", a junction tree, whose two sweeps are exact; or "loopy", the model as it is: on loops
@@ -233,7 +233,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         return Network(exact(self._variables, parts, self.tree))
 
     def _start(self, part: ScopedTable) -> np.ndarray | None:
-        """Return the current values of a table; None if it still needs a random start."""
+        """Return the current values of a table; None if it has not been drawn at random yet."""
         number = self._spec.layout.table_number(part.name)
         return None if number in self._parameters.undrawn_tables else self.table(part.name)
 
@@ -246,7 +246,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         method: str = "exact",
         **options: Any,
     ) -> Messages:
-        """The marginals of all variables and the log-likelihood of every row of evidence.
+        """Return the marginals of all variables and the log-likelihood of every row of evidence.
 
         The log-likelihood is the natural logarithm of the sum, over everything unknown, of the product of all tables:
         of a Bayesian network the probability of the evidence, of any other model its partition function.
@@ -284,7 +284,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         return super().posterior(data, asked, engine=engine, **options) if found is None else found
 
     def joint(self, evidence: frames.Data, names: Sequence[Name], **options: Any) -> np.ndarray:
-        """The joint distribution of a few variables in each row, (rows, states of the first, of the second, ...)."""
+        """Return the joint distribution of a few variables in each row, (rows, states of the first, second, ...)."""
         wanted = settings.variable_names("names", names, own=self.variable)
         sizes = [self.variable(name).cardinality for name in wanted]
         if not wanted:
@@ -319,7 +319,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         return self._tree_network().multiplications(self._checked(data), direct=direct)
 
     def most_probable(self, evidence: frames.Data = None, *, names: Collection[Name] | None = None) -> MostProbable:
-        """The states of all variables that are likeliest together, given what is known, and their log-probability.
+        """Return the most probable joint states of all variables given evidence, and their log-probability.
 
         Args:
             evidence: see `propagate`.
@@ -352,7 +352,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         *,
         names: Collection[Name] | None = None,
     ) -> dict[str, np.ndarray]:
-        """New rows: the labels of all variables, or those named, given what is known.
+        """Draw rows: the labels of all variables, or those named, given evidence.
 
         There are `rows` of them for each row of the evidence, one after the other.
         """
@@ -425,7 +425,7 @@ def labels_of(
     logs: np.ndarray,
     is_one_row: bool,
 ) -> tuple[dict[str, Any], Any]:
-    """Labels of some variables, from the codes of all, and log-probabilities: plain ones for one row."""
+    """Return labels of some variables from the codes of all, and log-probabilities; scalars for one row."""
     labels = {name: named(variables[name].labels, codes[name]) for name in names}
     if is_one_row:
         return {name: column.tolist()[0] for name, column in labels.items()}, float(logs[0])
@@ -433,7 +433,7 @@ def labels_of(
 
 
 def variables_of(document: Document) -> list[Variable]:
-    """Return the variables of a document; without names of variables and states, states are numbers."""
+    """Return the variables of a document; states without names are numbers."""
     numbered = all(
         name == f"x{number}" and labels == tuple(map(str, range(len(labels))))
         for number, (name, labels) in enumerate(document.states.items())

@@ -1,4 +1,4 @@
-"""Posteriors by importance sampling, for networks that are too wide for exact inference: with standard errors.
+"""Posteriors by importance sampling, with standard errors, for networks too large for exact inference.
 
 Variables are drawn along the arcs, and a sample counts as much as its probability with the evidence is larger than the
 probability of drawing it. Most samples are drawn from tables that already know of the evidence below: each is
@@ -45,7 +45,7 @@ FEW_SAMPLES = 30
 
 
 class SampledPosterior(NamedTuple):
-    """A posterior by importance sampling, and how sure it is.
+    """A posterior by importance sampling, with standard errors.
 
     Attributes:
         probabilities: (rows, states) the estimate.
@@ -60,12 +60,12 @@ class SampledPosterior(NamedTuple):
 
     @property
     def method(self) -> str:
-        """How it was found."""
+        """The method of inference."""
         return "importance sampling"
 
 
 class SampledQueries:
-    """Questions that a Bayesian network answers by drawing samples."""
+    """Queries that a Bayesian network answers by sampling."""
 
     def sampled_posterior(
         self, evidence: frames.Data, name: Name, *, samples: int = SAMPLES, seed: int = 0
@@ -94,7 +94,7 @@ def sampled_posteriors(
     seed: int,
     impossible: str = "raise",
 ) -> dict[str, SampledPosterior]:
-    """The posteriors of some variables, from the same samples; see `SampledQueries.sampled_posterior`.
+    """Return the posteriors of some variables, from the same samples; see `SampledQueries.sampled_posterior`.
 
     With impossible="mark", a row that no sample goes with has the effective size 0, and zeros for its answers.
     """
@@ -143,7 +143,7 @@ def sampled_posteriors(
 
 
 def _error_of_a_state_not_drawn(effective: float) -> float:
-    """The standard error of a share that is 0 in so many samples, by the prior of Jeffreys: that of Beta(1/2, n + 1/2).
+    """Return the standard error of a share that is 0 in n samples, by Jeffreys' prior: that of Beta(1/2, n + 1/2).
 
     An estimate of 0 from finitely many samples does not mean that a state is impossible.
     """
@@ -151,7 +151,7 @@ def _error_of_a_state_not_drawn(effective: float) -> float:
 
 
 def _messages_of_evidence(network: BayesianNetwork, rows: Evidence) -> dict[str, np.ndarray]:
-    """For each variable, (rows, states): how well its states go with the evidence below, by loopy propagation.
+    """Return the approximate likelihood of the evidence for each state of each variable, by loopy propagation.
 
     None for a network without evidence, or whose evidence loopy propagation takes for impossible.
     """
@@ -175,7 +175,7 @@ def _weighted_samples(
     samples: int,
     random: np.random.Generator,
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """The states of variables in samples given a row of evidence, and the weight of each; the largest is one.
+    """Return samples of the variables given a row of evidence, and their weights, scaled to a maximum of 1.
 
     Those of some tables are drawn, in which what is not known has a table among them.
     """
@@ -216,7 +216,7 @@ def _weighted_samples(
 
 
 def _rows_summing_to_one(table: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
-    """A table with rows divided by their sums; rows of zeros are taken from another."""
+    """Return a table with rows divided by their sums; rows of zeros are taken from another table."""
     total = table.sum(axis=1, keepdims=True)
     found: np.ndarray = np.where(total > 0, table / np.where(total > 0, total, 1), otherwise)
     return found

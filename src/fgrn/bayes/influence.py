@@ -1,4 +1,4 @@
-"""InfluenceDiagram: a Bayesian network with decisions and utilities, and the decisions of largest expected utility."""
+"""InfluenceDiagram: a Bayesian network with decisions and utilities, and its optimal policies."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Utilities = Mapping[str, tuple[Sequence[Name], ArrayLike]]
 
 
 class InfluenceDiagram:
-    """A Bayesian network with decisions and utilities; the total utility is the sum of all.
+    """A Bayesian network with decisions and utilities; the total utility is the sum of all utilities.
 
     What is known at a decision is known at all later ones, and so are earlier decisions (no forgetting), unless `solve`
     is asked for `limited_memory`.
@@ -100,16 +100,16 @@ class InfluenceDiagram:
 
     @property
     def variables(self) -> tuple[Variable, ...]:
-        """All variables, decisions among them."""
+        """All variables, including decisions."""
         return self.network.variables
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all variables, decisions among them."""
+        """The names of all variables, including decisions."""
         return self.network.names
 
     def variable(self, name: Name) -> Variable:
-        """A variable or decision by name."""
+        """Return a variable or decision by name."""
         return self.network.variable(name)
 
     @property
@@ -123,7 +123,7 @@ class InfluenceDiagram:
         return dict(self._utilities)
 
     def information(self, decision: Name) -> tuple[str, ...]:
-        """All that is known at a decision: what became known before it or an earlier one, and earlier decisions."""
+        """Return what is known at a decision: earlier observations and earlier decisions."""
         name = self._decision(decision)
         known: dict[str, None] = {}
         for one, seen in self._seen.items():
@@ -200,7 +200,7 @@ class InfluenceDiagram:
     def solve(
         self, given: frames.Data = None, *, limited_memory: bool = False, starts: int = 10, seed: int = 0
     ) -> Solution:
-        """The decisions of largest expected utility: a policy for each, and the expected utility.
+        """Return the policies with the largest expected utility, and that utility.
 
         With nothing forgotten the solution is exact. With `limited_memory` it is where few policies are possible, or
         nothing that is forgotten matters; else a local optimum by single policy updating (Lauritzen and Nilsson, 2001):
@@ -233,7 +233,7 @@ class InfluenceDiagram:
     def _limited(
         self, states: Mapping[str, int], weights: Mapping[str, np.ndarray], starts: int, seed: int
     ) -> tuple[LimitedSolution, float | None]:
-        """The best policies with limited memory, and the expected utility with nothing forgotten, None if not known."""
+        """Return the best policies with limited memory, and the expected utility with perfect memory, if known."""
         free = {
             name: tuple(one for one in seen if one not in states)
             for name, seen in self._seen.items()
@@ -253,7 +253,7 @@ class InfluenceDiagram:
     def _tables(
         self, states: Mapping[str, int], weights: Mapping[str, np.ndarray]
     ) -> tuple[TableRoom, list[DecisionTable], list[DecisionTable]]:
-        """The number of states of each variable, and the probabilities and utilities where some states are known."""
+        """Return the number of states of each variable, and the probabilities and utilities at known states."""
         sizes = {variable.name: variable.cardinality for variable in self.variables}
         probabilities = [
             DecisionTable(
@@ -285,7 +285,7 @@ class InfluenceDiagram:
         return eliminate(*self._tables(states, weights), stages)
 
     def _evidence(self, given: frames.Data) -> tuple[dict[str, int], dict[str, np.ndarray]]:
-        """The states of one row of evidence by variable, and weights of states; an error where decisions matter."""
+        """Return the states of one row of evidence by variable, and soft evidence; an error on decisions."""
         rows = encode(self.network, self.network._checked(given))
         if rows.rows != 1:
             raise EvidenceError(
@@ -314,7 +314,7 @@ class InfluenceDiagram:
         return states, weights
 
     def action_values(self, decision: Name, given: frames.Data = None) -> dict[Label, float]:
-        """The expected utility of each action of a decision, if all others are decided as well as possible.
+        """Return the expected utility of each action of a decision, if all other decisions are optimal.
 
         Args:
             decision: its name.
@@ -337,7 +337,7 @@ class InfluenceDiagram:
         candidates: Collection[Name] | None = None,
         costs: Mapping[Any, float] | None = None,
     ) -> list[InformationValue]:
-        """What it is worth to know each variable before a decision, the most valuable first.
+        """Return the value of knowing each variable before a decision, most valuable first.
 
         The gain is the expected utility with the variable known at this decision and all later ones, less that
         without: never negative. Variables that depend on the decision cannot be known before it. Decisions forget
@@ -378,7 +378,7 @@ class InfluenceDiagram:
         return sorted(found, key=lambda one: -one.value)
 
     def with_policies(self, policies: Mapping[Any, Policy | Label]) -> BayesianNetwork:
-        """The Bayesian network in which each decision follows a policy, or has always the same action.
+        """Return the Bayesian network in which each decision follows a policy or a fixed action.
 
         Args:
             policies: by decision; actions of decisions that are not named have equal probabilities.
@@ -398,7 +398,7 @@ class InfluenceDiagram:
         return changed
 
     def expected_utility(self, policies: Mapping[Any, Policy | Label], given: frames.Data = None) -> float:
-        """The expected utility of given policies or actions.
+        """Return the expected utility of given policies or actions.
 
         Args:
             policies: by decision, see `with_policies`.

@@ -1,4 +1,4 @@
-"""Learning of a mixture of hidden trees that share the tables of columns with a tree learnt from all rows.
+"""Learning a mixture of hidden trees that share the tables of columns with a tree learnt from all rows.
 
 Rows are divided into groups by k-means. For each group a tree is learnt by EM: only the tables between hidden
 variables, with a prior that is worth some rows as the first tree expects them. Then each row is assigned to the tree
@@ -58,7 +58,7 @@ def tree_mixture(
     device: str | None = None,
     precision: str | None = None,
 ) -> TreeMixture:
-    """Return a mixture of trees that share the tables of columns with a hidden tree that has been learnt.
+    """Return a mixture of trees that share the tables of columns with a learnt hidden tree.
 
     Args:
         network: the hidden tree, see `hidden_tree`; it is not changed.
@@ -138,7 +138,7 @@ def _tables_of_trees(
 
 
 def _table(network: Network, name: str) -> np.ndarray:
-    """The table of a hidden variable, or the prior of the root."""
+    """Return the table of a hidden variable, or the prior of the root."""
     return own_table(network._spec.layout, network._parameters.values, name)
 
 
@@ -149,13 +149,13 @@ def mean_log_likelihood(mixture: TreeMixture, rows: Evidence, **run: Any) -> flo
 
 
 class _Watched:
-    """Calls a function of the user's after every epoch, and knows whether it asked to end."""
+    """Calls a callback of the user after every epoch, and records whether it requested a stop."""
 
     def __init__(self, watch: em.Watcher | None) -> None:
         self.watch, self.ended = watch, False
 
     def of(self, tree: int) -> em.Watcher | None:
-        """The function for the epochs of one tree."""
+        """Return the callback for the epochs of one tree."""
         if self.watch is None:
             return None
 
@@ -193,13 +193,13 @@ def nearest_centres(table: Evidence, sizes: list[int], groups: int, seed: int = 
 
 
 def _points_of(table: Evidence, scale: np.ndarray, means: np.ndarray) -> Iterator[np.ndarray]:
-    """The rows as points, some at a time."""
+    """Yield the rows as points, some at a time."""
     for first in range(0, table.rows, ROWS_AT_ONCE):
         codes = table.codes[first : first + ROWS_AT_ONCE]
         yield np.where(codes < 0, means, codes / scale).astype(np.float32)
 
 
 def _nearest(points: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    """The number of the centre that is nearest to each point."""
+    """Return the number of the centre nearest to each point."""
     found: np.ndarray = (2 * points @ centres.T - (centres**2).sum(axis=1)).argmax(axis=1)
     return found

@@ -1,4 +1,4 @@
-"""`search`: a Bayesian network whose arcs are found in a table, by the score of its structure."""
+"""`search`: learns the arcs of a Bayesian network from a table, by the score of the structure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SEARCHES = ("hill_climbing", "tabu", "order", "exact", "pc")
 
 @dataclass(frozen=True)
 class SearchRecord:
-    """How a structure was found: `BayesianNetwork.search_record` of a network that `fgrn.search` returned.
+    """The record of a structure search: `BayesianNetwork.search_record` after `fgrn.search`.
 
     Attributes:
         rule: the score and its settings.
@@ -55,7 +55,7 @@ class SearchRecord:
 
 @dataclass
 class StoppingWatch:
-    """A watcher of searches that remembers whether it asked one of them to end."""
+    """A watcher of searches that records whether it requested the end of one."""
 
     watch: StructureWatcher
     stopped: bool = False
@@ -68,7 +68,7 @@ class StoppingWatch:
 
 @dataclass(frozen=True)
 class SearchMethod:
-    """How to search: see `search`."""
+    """The method of a search; see `search`."""
 
     name: str = "order"
     restarts: int = 0
@@ -90,7 +90,7 @@ class SearchMethod:
             settings.whole("threads", self.threads, 1, LearningError)
 
     def run(self, scores: FamilyScores, rules: ArcRules, start: Parents) -> tuple[Parents, tuple[ArcMove, ...]]:
-        """The structure of the highest score found, and the path to it."""
+        """Return the structure with the highest score found, and the path to it."""
         if self.name == "exact":
             return best_structure(scores, rules), ()
         climb = Climb(scores, rules, self.watch)
@@ -109,7 +109,7 @@ class SearchMethod:
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """All settings of `search`, by the names that it has for them."""
+    """All settings of `search`, by its argument names."""
 
     score: str = "bic"
     method: str = "order"
@@ -134,7 +134,7 @@ class SearchSettings:
     watch: StructureWatcher | None = None
 
     def prepared(self, data: frames.Data) -> tuple[StructureTable, SearchPlan]:
-        """The rows of a table as codes, and a search that is ready to run on them; settings are checked."""
+        """Return the rows of a table as codes, and a search that is ready to run on them; checks the settings."""
         table = StructureTable.of(data, self.states, self.weights, self.hidden)
         rules = ArcRules.of(table.names, self.required, self.forbidden, self.tiers, self.roots, self.max_parents)
         rule = ScoreRule(self.score, self.equivalent_size, self.held_out, self.smoothing, self.seed)
@@ -216,7 +216,7 @@ def search(
 
 @dataclass(frozen=True, eq=False)
 class SearchPlan:
-    """A search that is ready to run on a table, or on samples of it: its score, rules, method and start."""
+    """A search that is ready to run on a table or on samples of it: score, rules, method and initial structure."""
 
     rule: ScoreRule
     rules: ArcRules
@@ -233,14 +233,14 @@ class SearchPlan:
         method: SearchMethod,
         start: BayesianNetwork | Arcs | None = None,
     ) -> SearchPlan:
-        """Check that a search can begin where it is to begin."""
+        """Return the search; an error if its initial structure is not valid."""
         first = rules.checked(table.structure(start), "The start")
         refuse_large_families(table.names, table.sizes, first, "take some of these arcs out of 'start' and 'required'")
         table.refuse_hidden_without_arcs(first)
         return cls(rule, rules, method, first, start is not None or bool(rules.required.any()))
 
     def run(self, table: StructureTable) -> BayesianNetwork:
-        """The network found in a table."""
+        """Return the network found in a table."""
         if table.complete:
             scores = FamilyScores.of(table.evidence, table.sizes, self.rule, self.method.threads)
             if self.method.name == "pc":
@@ -270,7 +270,7 @@ class SearchPlan:
         return network
 
     def learnt(self, table: StructureTable, parents: Parents) -> BayesianNetwork:
-        """The network of a structure, its tables learnt from all rows."""
+        """Return the network of a structure, with tables learnt from all rows."""
         network = table.network(parents)
         if table.complete:
             network.learn(table.evidence, epochs=1, smoothing=self.rule.smoothing)
@@ -283,14 +283,14 @@ class SearchPlan:
 
 @dataclass(frozen=True, eq=False)
 class StructureTable:
-    """The rows a structure is searched in: variables, in the order of the columns, and codes; hidden ones come last."""
+    """The rows of a structure search: variables in the order of the columns, hidden ones last, and codes."""
 
     blank: BayesianNetwork  # the variables, without arcs
     evidence: Evidence
 
     @classmethod
     def of(cls, data: frames.Data, states: Any, weights: Any, hidden: Any = None) -> StructureTable:
-        """Read a table; one with fewer than two rows, or with a column of too many states, is an error."""
+        """Read a table; an error if it has fewer than two rows, or a column has too many states."""
         if frames.is_source(data):
             from ..tables.stream import stream_of
 
@@ -333,7 +333,7 @@ class StructureTable:
         return cls(whole, evidence.on(whole))
 
     def weighted(self, weights: np.ndarray) -> StructureTable:
-        """The same rows with other weights."""
+        """Return the same rows with other weights."""
         return replace(self, evidence=replace(self.evidence, row_weights=weights))
 
     @property
@@ -348,11 +348,11 @@ class StructureTable:
 
     @property
     def complete(self) -> bool:
-        """Whether every row knows every variable."""
+        """Whether no value is missing."""
         return len(self.evidence.columns) == len(self.names) and self.evidence.complete
 
     def structure(self, given: BayesianNetwork | Arcs | None) -> Parents:
-        """The parents of each variable in a network or a list of arcs; none if nothing is given."""
+        """Return the parents of each variable in a network or a list of arcs; no parents if nothing is given."""
         arcs = given.arcs if isinstance(given, BayesianNetwork) else () if given is None else given
         parents: list[frozenset[int]] = [frozenset()] * len(self.names)
         for parent, child in arc_pairs("start", arcs, self.names):
@@ -360,7 +360,7 @@ class StructureTable:
         return tuple(parents)
 
     def refuse_hidden_without_arcs(self, parents: Parents) -> None:
-        """An error if a hidden variable has no arc: no row could tell anything about it."""
+        """Raise an error if a hidden variable has no arc, because then no row carries information about it."""
         for name in self.names:
             number = self.blank.index[name]
             if name not in self.evidence.columns and not parents[number] and not any(number in one for one in parents):
@@ -371,13 +371,13 @@ class StructureTable:
                 )
 
     def network(self, parents: Parents, tables: Mapping[str, np.ndarray] | None = None) -> BayesianNetwork:
-        """The network of a structure."""
+        """Return the network of a structure."""
         arcs = {name: [self.names[one] for one in sorted(some)] for name, some in zip(self.names, parents, strict=True)}
         return BayesianNetwork(self.blank.variables, arcs, tables)
 
 
 def score_of(network: BayesianNetwork, data: frames.Data, rule: ScoreRule, weights: Any = None) -> float:
-    """The score of the structure of a network on a table in which everything is known."""
+    """Return the score of the structure of a network on a complete table."""
     evidence = encoded_rows(network, data, weights)
     if evidence.rows < 1:
         raise LearningError("There are no rows to score the structure on.")
@@ -401,6 +401,6 @@ def score_of(network: BayesianNetwork, data: frames.Data, rule: ScoreRule, weigh
 
 
 def encoded_rows(network: BayesianNetwork, data: frames.Data, weights: Any) -> Evidence:
-    """The rows of a table or a stream as codes of the variables of a network."""
+    """Return the rows of a table or a stream as codes of the variables of a network."""
     elsewhere = table_elsewhere(network, data, weights)
     return encode(network, data, weights) if elsewhere is None else elsewhere.here()

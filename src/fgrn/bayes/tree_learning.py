@@ -58,7 +58,7 @@ def chow_liu(
     threads: int | None = None,
     watch: em.Watcher | None = None,
 ) -> BayesianNetwork:
-    """Return the tree over all columns of a table that has the largest likelihood, with its tables learnt.
+    """Return the Chow-Liu tree of a table, the tree with the largest likelihood, with its tables learnt.
 
     Which columns are neighbours is found from the mutual information of all pairs (Chow and Liu, 1968). A pair is
     counted in the rows where both values are known: with enough rows that finds the tree, if values are missing
@@ -131,7 +131,7 @@ def tan(
 
 
 def penalty_rate(penalty: float | str, weight: float) -> float:
-    """Return the penalty per row and parameter: the gain in log-likelihood that a parameter has to bring."""
+    """Return the penalty per row and parameter: the least gain in log-likelihood that justifies a parameter."""
     if isinstance(penalty, str):
         settings.choice("penalty", penalty, PENALTIES, LearningError)
         return max(0.0, log(weight) / 2) if penalty == "bic" else 1.0
@@ -140,7 +140,7 @@ def penalty_rate(penalty: float | str, weight: float) -> float:
 
 
 def column_states(columns: Mapping[str, Any], given: Any) -> dict[str, Any]:
-    """Return the states of every column: those given, or those found, if they are few enough to be categories."""
+    """Return the states of every column: given, or found if they are few enough to be categories."""
     if given is not None and not isinstance(given, Mapping):
         raise LearningError(f"The 'states' are a mapping from columns to their states. Got {given!r} instead.")
     named = settings.by_name(given)
@@ -181,7 +181,7 @@ def column_states(columns: Mapping[str, Any], given: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class TreeTable:
-    """The rows to learn from, read once."""
+    """The rows of a table to learn from, read once."""
 
     columns: Mapping[str, Any]
     blank: BayesianNetwork  # the variables, without arcs
@@ -189,7 +189,7 @@ class TreeTable:
 
     @classmethod
     def of(cls, data: frames.Data, states: Any, weights: Any, class_variable: str | None = None) -> TreeTable:
-        """Read a table; one without rows, or with a column of too many states, is an error."""
+        """Read a table; an error if it has no rows, or a column has too many states."""
         columns = frames.columns(data, by_value=True)
         if not columns or not frames.row_count(columns):
             raise LearningError("There are no rows to learn from.")
@@ -217,13 +217,13 @@ class TreeTable:
         return self.evidence.row_weights
 
     def check_columns(self, names: Sequence[str]) -> None:
-        """Raise an error for a name that is no column."""
+        """Raise an error for a name that is not a column."""
         for name in names:
             if not isinstance(name, str) or name not in self.names:
                 raise unknown_name("column", name, self.names)
 
     def first_tables(self, arcs: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
-        """Return initial tables for data with missing values: from rows complete for each table, plus one per cell.
+        """Return initial tables for data with missing values: counts of rows complete for each table, plus one.
 
         From a random start it would take twice as many epochs.
         """
@@ -272,7 +272,7 @@ def arcs_of_tree(
     root: str | None = None,
     rate: float = 0.0,
 ) -> dict[str, tuple[str, ...]]:
-    """Return the parents of every column in the best tree: the class, if any, and the neighbour nearer to the root.
+    """Return the parents of every column in the best tree: the class, if any, and the neighbour towards the root.
 
     Args:
         sizes: the levels of each column.
@@ -300,7 +300,7 @@ class PairsOfColumns(Protocol):
 
     @property
     def sizes(self) -> Sequence[int]:
-        """The levels of each column."""
+        """The number of levels of each column."""
 
     def information(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the mutual information of every pair, in nats, and the weight of the rows where both are known."""
@@ -329,7 +329,7 @@ def rows_by_class(
 
 @dataclass(frozen=True, eq=False)
 class ColumnPairs:
-    """Counts of all pairs of columns, in groups of rows: those of each class."""
+    """Counts of all pairs of columns, by group of rows (class)."""
 
     sizes: Sequence[int]
     groups: Sequence[tuple[np.ndarray, np.ndarray]]  # codes (rows, columns) and weights
@@ -384,7 +384,7 @@ class ColumnPairs:
         return counts * weights[0] if equal and len(weights) else counts
 
     def _histograms(self, codes: np.ndarray, weights: np.ndarray, first: slice, second: slice) -> np.ndarray:
-        """Return the same row by row, which is faster than products where columns have many states."""
+        """Return the same, counted row by row, which is faster for columns with many states."""
         there = sum(self.sizes[second])
         counts = np.zeros((sum(self.sizes[first]), there))
         step = max(2**6, BLOCK_CELLS // len(self.sizes[second]))
