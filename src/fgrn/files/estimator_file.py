@@ -1,4 +1,4 @@
-"""Estimators in model files: the record of an estimator beside its network, and how it is restored.
+"""Estimators in model files: the record of an estimator beside its network, and its restoration.
 
     "estimator": class, params, schema, features, classes, rows, weight, history, selection, report
 
@@ -191,7 +191,7 @@ def _restore_classes(estimator: LatentEstimator, record: dict[str, Any]) -> None
 
 
 def _sequence_columns(record: dict[str, Any]) -> tuple[str | None, str | None]:
-    """Return the names of the columns of sequences and times, None where there was none."""
+    """Return the names of the columns of sequences and times, None for a column that was not given."""
     names = value_of(list, record, "beside", "its estimator")
     if len(names) != 2 or not all(name is None or isinstance(name, str) for name in names):
         raise Refused(f"{short_repr(names)} are no columns of sequences and times.")
@@ -254,13 +254,13 @@ def _restore_class_selection(record: dict[str, Any]) -> ClassSelection:
 
 
 def _weight_by_bic(one: dict[str, Any]) -> float:
-    """The weight of the rows, by BIC = parameters * log(weight) - 2 log-likelihood."""
+    """Return the weight of the rows, solved from BIC = parameters * log(weight) - 2 log-likelihood."""
     total, count = _float(one["bic"]) + 2 * _float(one["log_likelihood"]), _float(one["n_parameters"])
     return exp(min(total / count, 700.0)) if count > 0 else 1.0
 
 
 def _stored(candidate: dict[str, Any]) -> dict[str, Any]:
-    """What is stored of a candidate: not what follows from the rest."""
+    """Return the stored fields of a candidate: those that cannot be computed from the others."""
     return {name: value for name, value in candidate.items() if name not in ("caic", "sabic")}
 
 
@@ -302,7 +302,7 @@ def _to_json(value: Any) -> Any:
 
 
 def _from_json(value: Any) -> Any:
-    """Return the value that `_to_json` has written."""
+    """Return the value from the form that `_to_json` returns."""
     if isinstance(value, dict) and set(value) == {"float"}:
         return _float(value)
     return [_from_json(one) for one in value] if isinstance(value, list) else value

@@ -137,7 +137,7 @@ def _read_model(file: Readable) -> Saved:
 
 
 def _is_equal(again: Any, model: Any) -> bool:
-    """Return whether a model that was read back equals the one to be saved."""
+    """Return whether a model read back from a file equals the one to be saved."""
     if isinstance(model, (FactoredModel, InfluenceDiagram, DynamicBayesianNetwork, TreeMixture)):
         return bool(again == model)
     if isinstance(model, Network):
@@ -229,7 +229,7 @@ def network_parts(network: Network, parameters: Parameters) -> tuple[dict[str, A
 
 
 def _decode_network(container: Container) -> tuple[Network, list[Network], TreeMixture | None]:
-    """Return the network in a file, those whose tables were refined for the class, and the mixture, if there are any.
+    """Return the network in a file, those refined for predicting the class, and the mixture, if there are any.
 
     The document, then the wiring, then the numbers are checked.
     """
@@ -269,7 +269,7 @@ def _decode_network(container: Container) -> tuple[Network, list[Network], TreeM
 
 
 def _decision_tensors(document: dict[str, Any]) -> list[str]:
-    """The names of the tensors of the tables that tell the class: of no, one or two networks."""
+    """Return the names of the tensors with tables refined for predicting the class: of no, one or two networks."""
     if "decision" not in document:
         return []
     record = value_of(dict, document, "decision", "its description")
@@ -277,7 +277,7 @@ def _decision_tensors(document: dict[str, Any]) -> list[str]:
 
 
 def _deciding(network: Network, values: np.ndarray) -> Network:
-    """The network with other tables, if they are tables that it can have."""
+    """Return the network with other tables, checked to fit it."""
     spec = network._spec
     if values[~spec.supported].any() or (values[~spec.learnt] != network._parameters.values[~spec.learnt]).any():
         raise Refused(f"{DECIDING} differ where nothing is learnt.")
@@ -347,7 +347,7 @@ def _check_model_version(document: dict[str, Any]) -> None:
 def _request_current(
     container: Container, key: str, groups: Sequence[tuple[str, ...]], shapes: Sequence[tuple[int, ...]]
 ) -> tuple[list[str], frozenset[int]]:
-    """Request all tables or all priors; returns the names of their tensors and the numbers of undrawn ones."""
+    """Request all tables or all priors; returns their tensor names, and the numbers of those not drawn yet."""
     tensors, undrawn = [""] * len(groups), set()
     numbers = {frozenset(names): number for number, names in enumerate(groups)}
     for record in list_of_records(container.document, key):

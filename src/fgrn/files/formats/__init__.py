@@ -122,7 +122,7 @@ def read_document(
 
 
 def format_to_write(path: str | os.PathLike[str], format: str | None = None) -> str:
-    """The format in which a network is written: the given one, or that which the extension of the name indicates."""
+    """Return the format of a network to be written: as given, or by the extension of the file name."""
     place = Path(path)
     _check_format(format, FORMATS)
     kind = format or EXTENSIONS.get(_suffix(place))
@@ -191,7 +191,7 @@ def _cannot_be_read(place: Path, why: str, remedy: Remedy | str = "") -> Network
 
 
 def _detect_format(text: str) -> str | None:
-    """Return the format of a text, by how it begins; None if it is not recognised."""
+    """Return the format of a text, recognised by its beginning; None if unknown."""
     if text.lstrip().startswith("<"):
         return "xdsl" if "<smile" in text else "xmlbif"
     return next((kind for kind, sign in _BEGINNINGS if sign.match(text)), None)
@@ -223,7 +223,7 @@ def _read_bytes(place: Path) -> bytes:
 
 
 def _check_limit(place: Path, data: bytes) -> bytes:
-    """Return the data, if it is not larger than TEXT_LIMIT."""
+    """Return the data; an error if it is larger than TEXT_LIMIT."""
     if len(data) > TEXT_LIMIT:
         remedy = f"If you trust it, set {__name__}.TEXT_LIMIT higher."
         raise _cannot_be_read(place, f"it holds more than {TEXT_LIMIT:,} bytes of text, the limit. {remedy}")

@@ -96,7 +96,7 @@ def parse(text: str, file: str, rescale: float | None = RESCALE) -> Document:
 
 
 class _Blocks:
-    """The blocks of a file in its order, collected first because they may refer to later ones."""
+    """The blocks of a file in order, collected before they are read because they may refer to later ones."""
 
     def __init__(self, tokens: Tokens) -> None:
         self.tokens = tokens
