@@ -1,4 +1,4 @@
-"""The base class of all estimators: reads a table by a schema, learns a network, and answers questions with it."""
+"""The base class of all estimators: reads a table by a schema, learns a network, and computes predictions."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ class LatentEstimator(TableEstimator):
     # Tables in
 
     def _coded(self, X: Any) -> dict[str, Coded]:
-        """Return the columns of a table to predict for, as codes."""
+        """Return the columns of a table for prediction, as codes."""
         return self._read(X)[1]
 
     def _read(self, X: Any, kept: bool = False) -> tuple[Columns, dict[str, Coded]]:
-        """Return the columns of a table to predict for, by value and as codes; `kept` as in `Schema.codes`."""
+        """Return the columns of a table for prediction, by value and as codes; `kept` as in `Schema.codes`."""
         if "network_" not in self.__dict__:
             check_is_fitted(self)
         columns = self._columns(X, reset=False)
@@ -98,7 +98,7 @@ class LatentEstimator(TableEstimator):
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _missing_codes(self) -> list[Any] | None:
-        """Return the values that mean "missing"; None for the words that do so in files."""
+        """Return the values that mean "missing"; None for the default words of files."""
         given = self.missing_values
         return None if given is None else np.atleast_1d(np.array(given, dtype=object)).tolist()
 
@@ -119,7 +119,7 @@ class LatentEstimator(TableEstimator):
         )
 
     def _continuous_columns(self) -> list[str] | str:
-        """Return the columns whose numbers are taken as they are; "auto" for all that would have bins."""
+        """Return the continuous columns, which get no bins; "auto" for all columns that would get bins."""
         return []
 
     def _bins(self, columns: Columns, weights: np.ndarray | None) -> int:
@@ -141,7 +141,7 @@ class LatentEstimator(TableEstimator):
         }
 
     def _teach(self, net: Network, table: EncodedTable, what: str = "", **settings: Any) -> History:
-        """Learn the tables of a network, with other settings if some are given; stacks do it layer by layer."""
+        """Learn the tables of a network, with changed settings if given; stacks are learnt layer by layer."""
         options = self._options(what) | settings
         with options["watch"]:
             history = net.learn(table, **options)
@@ -150,17 +150,17 @@ class LatentEstimator(TableEstimator):
         return history
 
     def _fit(self, X: Any, sample_weight: Any, classes: Classes | None = None, batch: bool = False) -> Self:
-        """Read the table, choose a network, learn it; without a checkpoint for the first of many batches."""
+        """Read the table, choose a network and learn it; without a checkpoint for the first of many batches."""
         with self._or_as_before():
             return self._fit_table(frames.kind_of(X), self._learnable(X, sample_weight, classes), batch)
 
     def _fit_stream(self, X: Any, sample_weight: Any, target: Any = None, executor: Any = None) -> Self:
-        """Fit rows that are not in memory; the class and the weights are columns of them."""
+        """Fit rows that are not in memory; the class and the weights are among their columns."""
         with self._or_as_before():
             return self._fit_table("pyarrow", encoded_stream(self, X, sample_weight, target, executor))
 
     def _fit_table(self, kind: str, table: EncodedTable, batch: bool = False) -> Self:
-        """Choose a network for rows whose columns are known, and learn its tables."""
+        """Choose a network for an encoded table, and learn its tables."""
         if self.checkpoint is not None and not isinstance(self.random_state, Integral):
             raise LearningError(
                 "must be a number where there is a checkpoint: random starts have to be the same again.",
@@ -185,12 +185,12 @@ class LatentEstimator(TableEstimator):
         return self
 
     def _stopped(self) -> bool:
-        """Return whether learning should end soon: a callback asked for it, or it was interrupted."""
+        """Return whether learning should end soon: a callback requested it, or the user interrupted."""
         asked = self._stop is not None and self._stop()
         return asked or (self._journal is not None and bool(self._journal.interruption))
 
     def _finished(self, work: Callable[[], Returned]) -> Returned:
-        """Return the result of a step of `fit` that has to be completed: after one interruption it is run again."""
+        """Return the result of a step of `fit` that must be completed: it is run again after an interruption."""
         return work() if self._journal is None else self._journal.finished(work)
 
     def _interrupted(self, when: str) -> InterruptedWarning:
@@ -242,11 +242,11 @@ class LatentEstimator(TableEstimator):
         return wanted
 
     def _hidden_name(self) -> str:
-        """Return the name of the hidden variable, which differs from all columns and the class."""
+        """Return the name of the hidden variable, chosen to differ from all columns and the class."""
         return self._free("S", *self._class_names())
 
     def _hidden_prefix(self) -> str:
-        """Return a prefix for numbered hidden variables with which no column, and no numbered class, begins."""
+        """Return a prefix for numbered hidden variables with which no column or numbered class begins."""
         wanted = "S"
         while any(name.startswith(wanted) for name in self._names()) or any(
             name.startswith(wanted) and name[len(wanted) :][:1].isdecimal() for name in self._class_names()
@@ -255,7 +255,7 @@ class LatentEstimator(TableEstimator):
         return wanted
 
     def _class_names(self) -> list[str]:
-        """Return the name of the class in the network, in a list that is empty if there is none."""
+        """Return a list with the name of the class in the network, empty if there is none."""
         return []
 
     def _class_name(self) -> str:
@@ -269,13 +269,13 @@ class LatentEstimator(TableEstimator):
         return self.schema_.states
 
     def _smoothing(self) -> Any:
-        """Return the counts added to cells of tables: one number or, for "auto", 1 / levels for each column's table."""
+        """Return the counts added to each cell: one number or, for "auto", 1 / levels for each column's table."""
         if self.smoothing != "auto":
             return self.smoothing
         return {name: 1 / len(levels) for name, levels in self._observed().items()}
 
     def _learning_smoothing(self) -> Any:
-        """Return the smoothing as `Network.learn` takes it; some networks have other tables than those of columns."""
+        """Return the smoothing in the form of `Network.learn`, adapted to the tables of the network."""
         return self._smoothing()
 
     # A batch at a time
@@ -291,7 +291,7 @@ class LatentEstimator(TableEstimator):
         return self._step(self._encoded(data, self._weights(sample_weight, rows), classes))
 
     def _partial_fit_stream(self, X: Any, sample_weight: Any, target: Any = None, classes: Any = None) -> Self:
-        """Run a step of online EM for each batch of rows; if a batch fails, those before it have been learnt."""
+        """Run a step of online EM for each batch; if a batch fails, the batches before it have been learnt."""
         with (
             closing(online_batches(self, X, sample_weight, target, classes)) as batches,
             ReadingProgress(self.verbose) as told,
@@ -309,7 +309,7 @@ class LatentEstimator(TableEstimator):
         return self
 
     def _step(self, table: Evidence) -> Self:
-        """Run a step of online EM; the first one after `fit` begins with the counts that the model expects."""
+        """Run a step of online EM; the first one after `fit` starts from the counts that the model expects."""
         state = self._online or self.network_.online(self.weight_, self._power, self.effective_size)
         state.effective_size = self.effective_size
         smoothing = self._learning_smoothing()
@@ -343,26 +343,26 @@ class LatentEstimator(TableEstimator):
     # What everybody may ask
 
     def _deciding(self) -> tuple[Network, ...]:
-        """The networks whose geometric mean predicts the class: the fitted one, unless others were refined for that."""
+        """The networks whose geometric mean predicts the class: the fitted one, unless refined ones replace it."""
         found = (getattr(self, name) for name in DECIDING if hasattr(self, name))
         return tuple(found) or (self.network_,)
 
     def _set_deciding(self, networks: Sequence[Network]) -> None:
-        """Keep the networks that were refined for the class; of none, the fitted one predicts it."""
+        """Store the networks refined for predicting the class; if there are none, the fitted one predicts it."""
         for name in DECIDING:
             self.__dict__.pop(name, None)
         for name, network in zip(DECIDING, networks, strict=False):
             setattr(self, name, network)
 
     def _describing(self) -> Network | TreeMixture:
-        """The model that describes the rows: the fitted network, unless a mixture of trees was learnt near it."""
+        """The model of the joint distribution: the fitted network, or a mixture of trees learnt from it."""
         found: Network | TreeMixture = getattr(self, "mixture_", self.network_)
         return found
 
     def _asked(
         self, data: Mapping[str, Coded], names: Sequence[str], way: str = "marginal", deciding: bool = False
     ) -> dict[str, np.ndarray]:
-        """Return messages on some variables, (rows, states); in an impossible row all values count as missing."""
+        """Return messages on some variables, (rows, states); for an impossible row, those without any evidence."""
         ask: dict[str, Any] = {"keep": names, "parts": [way], "engine": self.engine}
         networks = self._deciding() if deciding else (self._describing(),)
 
@@ -461,7 +461,7 @@ class LatentEstimator(TableEstimator):
         return Prototypes(states, found, shares, self.weight_ or np.inf, smoothed, self._numbers_of_states())
 
     def _numbers_of_states(self) -> list[dict[str, MeanAndSpread]]:
-        """For each hidden state the mean and the standard deviation of continuous columns, of which there are none."""
+        """Return the mean and standard deviation of continuous columns by state; none in this base class."""
         return []
 
     def _explain(self, row: Any, name: str, state: Any = None) -> Explanation:

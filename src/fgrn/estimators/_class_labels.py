@@ -1,4 +1,4 @@
-"""The base class of classifiers: labels of classes as the user gives them, and as they are in the network."""
+"""The base class of classifiers: converts between labels of classes and states of the network."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         return self._fit(X, sample_weight, self._classes(y))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Go on learning from rows that are seen once: a step of online EM, see `fgrn.flow.online`.
+        """Continue learning from rows that are seen once: a step of online EM, see `fgrn.flow.online`.
 
         The first batch is learnt as `fit` would, and decides what the columns mean, unless a `schema` is given.
 
@@ -119,7 +119,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
 
     @property
     def prototypes_(self) -> Prototypes[Any]:
-        """For each class the distribution of every column, by level; a dict, with `shares` and `baseline`."""
+        """The distribution of every column, by level, for each class: a dict with `shares` and `baseline`."""
         check_is_fitted(self, "network_")
         is_plain = self.classes_.dtype.kind in "biufU"  # numbers and words of Python print better than those of NumPy
         return self._prototypes(self._class_name(), self.classes_.tolist() if is_plain else self.classes_)
@@ -148,7 +148,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         return int(found[0])
 
     def _column(self, y: Any) -> str:
-        """Return the name of the column that is the class, for a table that is not in memory."""
+        """Return the name of the class column, for a table that is not in memory."""
         if not isinstance(y, str):
             got = "None" if y is None else type(y).__name__
             raise ValueError(f"The class of rows that are not in memory is one of their columns: y='name'. Got {got}.")
@@ -200,7 +200,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         return name, labels, known
 
     def _unless_missing(self, values: Any, name: str, every: np.ndarray | None) -> Any:
-        """Return the classes, None where a word means a missing value and is not among `every` class."""
+        """Return the classes, with None for a word that means a missing value and is not in `every`."""
         if not isinstance(values, list) and not (isinstance(values, np.ndarray) and values.dtype.kind in "OUS"):
             return values
         codes, classes = self._missing_codes(), set() if every is None else set(every.tolist())

@@ -1,4 +1,4 @@
-"""Rows that are not in memory, for estimators: levels of columns and classes are found in one pass, then encoded."""
+"""Rows that are not in memory, for estimators: one pass finds the levels of columns and classes, another encodes."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _take_columns(model: LatentEstimator, names: Sequence[str], found: dict[str,
 
 
 def _coding(model: LatentEstimator, target: str | None, strict: bool = False) -> tuple[Coding, BySchema]:
-    """Return how the columns and the class are encoded, with the counter of values that are no level.
+    """Return the encoding of the columns and the class, with a counter of values that are not levels.
 
     `strict`: there is no other class.
     """
@@ -117,7 +117,7 @@ def _coding(model: LatentEstimator, target: str | None, strict: bool = False) ->
 def online_batches(
     model: LatentEstimator, X: Any, sample_weight: Any, target: Any, classes: Any
 ) -> Generator[Evidence, None, None]:
-    """Yield the codes and weights of rows that are read once, in batches at least as large as those of the stream.
+    """Yield codes and weights of rows that are read once, in batches at least as large as the stream's.
 
     The first of them decides what the columns are of a model that has not learnt anything, and its classes, unless
     these are given.
@@ -158,7 +158,7 @@ def online_batches(
 
 
 def _matched(model: LatentEstimator, rows: WeightedBatch, target: str | None) -> WeightedBatch:
-    """Return the columns that the model has, and the class."""
+    """Return the columns of the model, and the class."""
     features = {name: column for name, column in rows.columns.items() if name != target}
     columns = model._mapping(features, reset=False)
     if target is not None:

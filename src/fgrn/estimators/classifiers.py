@@ -1,4 +1,4 @@
-"""Classifiers with one hidden variable, or a tree of them, over the columns and the class; and naive Bayes."""
+"""Classifiers with one hidden variable, or a tree of hidden variables, over the columns and the class; naive Bayes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ USUAL_SECONDS = 5.0
 
 
 class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
-    """One hidden variable explains the columns and the class: the Latent Variable Model as a classifier.
+    """Classifier by a Latent Variable Model: one hidden variable explains the columns and the class.
 
     Unless told otherwise it is chosen for the class: each class has hidden states of its own, as many as tell the class
     of rows that were kept back best, one (naive Bayes) among them; and the tables are refined so that they tell the
@@ -187,18 +187,18 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
             )
 
     def _structures(self) -> list[str]:
-        """The structures to try, in order."""
+        """Return the structures to try, in order."""
         if self.structure != "auto":
             return [self.structure]
         return ["per_class", "tan"] if self.n_hidden == "auto" and self.criterion == "log_loss" else ["shared"]
 
     @property
     def _is_tree(self) -> bool:
-        """Whether each class has a hidden tree; no other structure is tried beside it."""
+        """Return whether each class has a hidden tree, which is not compared with other structures."""
         return getattr(self, "structure_", self.structure) == "tree"
 
     def _smoothing(self) -> Any:
-        """By column, but for shared states: the prior of the hidden variable is a table among others in a tree."""
+        """Return smoothing by column except for shared states, because in a tree the hidden prior is a table too."""
         found = super()._smoothing()
         if isinstance(found, dict) or self._structures() == ["shared"]:
             return found
@@ -211,7 +211,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         return smoothing_of_class_tree(self.network_, by_column)
 
     def _hidden_name(self) -> str:
-        """Of hidden trees also what the names of the others begin with, so that no column may."""
+        """Return the name of the hidden variable; for hidden trees, also a prefix that no column has."""
         found = super()._hidden_name()
         while self._is_tree and any(name.startswith(f"{found}:") for name in self._observed()):
             found += "_"
@@ -219,7 +219,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
 
     @property
     def _starts(self) -> int:
-        """The random starts of learning from all rows."""
+        """Return the number of random starts of learning from all rows."""
         return 1 if self._is_tree else int(self.n_init)
 
     def _options(self, what: str = "") -> dict[str, Any]:
@@ -255,7 +255,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
             self._set_deciding(refined(family, self.network_, here, search.recipe, stopped))
 
     def _learn_in_time(self, table: EncodedTable, search: ClassSearch) -> None:
-        """Learn the tables of the network; when the seconds are over they stay as they are, with a warning."""
+        """Learn the tables of the network; when the time is over, stop with a warning and keep them."""
         budget = search.budget
         watch = LearningProgress.of(
             self.verbose, self.n_epochs, self._starts, stop=lambda: self._stopped() or not budget.has_time
@@ -287,7 +287,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         return ClassSearch(rows, families, budget, ReadingProgress(self.verbose), strengths, self._starts)
 
     def _family(self, structure: str, rows: PartedRows, seed: int) -> ClassFamily:
-        """The networks of a structure."""
+        """Return the networks of a structure, in all sizes."""
         target, hidden, observed = self._class_name(), self._hidden_name(), self._observed()
         tree = cache(lambda table: tree_of_columns(observed, target, table, "aic"))  # the same for all sizes
 
@@ -322,14 +322,14 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         return search.selection
 
     def _sizes(self) -> list[int]:
-        """The sizes to be tried: those that double, or the one that is given."""
+        """Return the sizes to try: doubling ones, or the one that is given."""
         return self._doubling() if self.n_hidden == "auto" else [int(self.n_hidden)]
 
     def _doubling(self) -> list[int]:
         return [2**power for power in range(int(self.max_hidden).bit_length())]
 
     def _ordered(self) -> list[str]:
-        """The columns whose levels have an order that can be told from its reverse."""
+        """Return the columns with ordered levels, if these are three or more; two levels carry no order."""
         return [name for name, column in self.schema_.items() if column.ordered and len(column.levels) > 2]
 
     def _warn_if_at_the_edge(self, search: ClassSearch) -> None:
@@ -359,7 +359,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         )
 
     def compare(self, X: Any, y: Any, sizes: Any = None, sample_weight: Any = None) -> Any:
-        """Try several numbers of hidden states on a table, without changing this model.
+        """Compare several numbers of hidden states on a table, without changing this model.
 
         Args:
             X: the table, in memory or not, as for `fit`.
@@ -373,7 +373,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
 
 
 class NaiveBayesClassifier(LatentClassifierBase):
-    """Naive Bayes (the hidden variable is the class), with missing values, unknown classes, and columns of any kind.
+    """Naive Bayes classifier, with missing values, rows without a class, and columns of any kind.
 
     Args:
         smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed.

@@ -17,7 +17,7 @@ from ._class_labels import LatentClassifierBase
 
 
 class DeepLatentClassifier(LatentClassifierBase):
-    """Layers of hidden variables: each over a group of columns, others over these, the class on top of all.
+    """Classifier with layers of hidden variables: each over a group of columns or lower ones, the class on top.
 
     Args:
         n_hidden: the states of the hidden variables of each layer, the lowest first; two layers or more.

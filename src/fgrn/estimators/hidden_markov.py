@@ -1,4 +1,4 @@
-"""Hidden Markov models of tables whose rows follow each other: logs, visits, readings of machines."""
+"""Hidden Markov models of tables whose rows are steps of sequences: logs, visits, machine readings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ._sequence_tables import SequenceTables
 
 
 class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
-    """A hidden Markov model: a hidden state moves on from row to row, and explains the columns of each row.
+    """A hidden Markov model: a hidden state changes from row to row, and explains the columns of each row.
 
     Rows may come in any order, and those of several sequences mixed: `sequence` tells which a row belongs to, and
     `time` when it was, each as the name of a column or as one value per row. Names are remembered, so that later tables
@@ -192,7 +192,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
         return structures.hmm(self._observed(), hidden, name=name, sequence=column, tables=tables, leaves=leaves)
 
     def _start_of_means(self, leaves: GaussianLeaves) -> tuple[tuple[float, ...], ...] | None:
-        """See `ContinuousColumns`: those in `tables`; columns that are not there start at their mean."""
+        """See `ContinuousColumns`: the means in `tables`; columns not given there start at their mean."""
         given = {name: one for name, one in (self.tables or {}).items() if name in leaves.columns}
         if not given:
             return None
@@ -270,7 +270,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
 
     @property
     def prototypes_(self) -> Prototypes[Any]:
-        """For each state the distribution of every column, by level; a dict, with `shares` in the long run."""
+        """The distribution of every column, by level, for each state: a dict, with long-run `shares`."""
         check_is_fitted(self, "network_")
         tables = {name: (self.network_.table(name), levels) for name, levels in self.schema_.states.items()}
         profiles = [
@@ -312,7 +312,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
         return order.restored(found.marginal(name))
 
     def score_samples(self, X: Any, *, sequence: Any = None, time: Any = None) -> np.ndarray:
-        """The log-likelihood of each row given those before it in its sequence; -inf if it is impossible.
+        """Return the log-likelihood of each row given the rows before it in its sequence; -inf if impossible.
 
         Args:
             X: the table.
@@ -325,7 +325,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
         return order.restored(found.log_likelihood)
 
     def score(self, X: Any, y: Any = None, *, sequence: Any = None, time: Any = None) -> float:
-        """Return the mean log-likelihood of a row.
+        """Return the mean log-likelihood per row.
 
         Args:
             X: the table.
@@ -336,17 +336,17 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
         return float(self.score_samples(X, sequence=sequence, time=time).mean())
 
     def aic(self, X: Any, *, sequence: Any = None, time: Any = None) -> float:
-        """Akaike's criterion on a table; smaller is better. The arguments are those of `score`."""
+        """Return Akaike's criterion (AIC) on a table; smaller is better. The arguments are those of `score`."""
         total = float(self.score_samples(X, sequence=sequence, time=time).sum())
         return aic(total, self.network_.free_parameters)
 
     def bic(self, X: Any, *, sequence: Any = None, time: Any = None) -> float:
-        """The Bayesian information criterion on a table; smaller is better. The arguments are those of `score`."""
+        """Return the Bayesian information criterion (BIC) on a table; smaller is better. Arguments as for `score`."""
         scores = self.score_samples(X, sequence=sequence, time=time)
         return bic(float(scores.sum()), self.network_.free_parameters, len(scores))
 
     def forecast(self, X: Any, steps: int = 1, *, sequence: Any = None, time: Any = None) -> Forecast:
-        """Forecast the next steps of each sequence: the probabilities of the states, and of the levels of every column.
+        """Forecast the next steps of each sequence: probabilities of the states, and of the levels of every column.
 
         Args:
             X: the table, whose sequences go on.
@@ -366,7 +366,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
         return Forecast.of(order.names, last, self.transitions_, int(steps), labels, tables, levels, numbers)
 
     def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
-        """Draw a new sequence, as the kind of table the model was learnt from, and the state of each of its rows.
+        """Draw a new sequence, as a table of the kind used for training, and the state of each row.
 
         Args:
             n_samples: how many rows.
@@ -409,7 +409,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
         return (out, sure) if return_proba else out
 
     def embed(self, X: Any, *, sequence: Any = None, time: Any = None) -> np.ndarray:
-        """The embedding of each row: how likely each state is given the whole sequence; the same as `predict_proba`.
+        """Return the probability of each state given the whole sequence, the same as `predict_proba`.
 
         Args:
             X: the table.
@@ -420,7 +420,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
 
 
 def _split_sequences(rows: Evidence) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of sequences to learn from, and of every fifth, which is held out."""
+    """Return the rows of sequences to learn from, and those of every fifth sequence, which is held out."""
     number = np.cumsum(rows.begins) - 1
     if number[-1] + 1 < HELD_OUT:
         raise LearningError(

@@ -1,4 +1,4 @@
-"""The hidden Chow-Liu tree as a model of any wide table: density, imputation and new rows."""
+"""The hidden Chow-Liu tree as a model of wide tables: density, imputation and sampling."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FEWEST_KEPT_BACK = 20
 
 @dataclass(frozen=True, eq=False)
 class _LearntTrees:
-    """The trees learnt with one choice of sizes, and the score of the rows kept back."""
+    """The trees learnt with one choice of sizes, and their score on held-out rows."""
 
     network: Network
     history: History
@@ -44,7 +44,7 @@ class _LearntTrees:
 
 
 class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
-    """A hidden Chow-Liu tree, or a mixture of several: one hidden variable for each column, joined as a tree.
+    """A hidden Chow-Liu tree, or a mixture of several: one hidden variable per column, connected as a tree.
 
     It describes wide tables, such as the pixels of images, in which neighbours depend on each other (Liu and Van den
     Broeck, 2021). Learnt by mini-batch EM; some rows are kept back to tell when to stop.
@@ -181,7 +181,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
 
     @property
     def arcs_(self) -> list[tuple[str, str]]:
-        """The pairs (parent, child) of columns whose hidden variables are joined."""
+        """The pairs (parent, child) of columns whose hidden variables are connected."""
         check_is_fitted(self, "network_")
         column = {f"{self._prefix()}:{name}": name for name in self.schema_.states}
         copies = copied_variables(self.network_)
@@ -209,7 +209,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
             self.mixture_ = best.mixture
 
     def _learnt(self, sizes: TreeSizes, table: EncodedTable, kept_back: EncodedTable | None, seed: int) -> _LearntTrees:
-        """Learn one tree or several; and those that share its tables, if rows kept back are more probable then."""
+        """Learn one tree, or several that share its tables if that increases the held-out likelihood."""
         trees = 1 if sizes.shared else sizes.trees
         network = hidden_tree(
             table.here(), sizes.states, penalty=self.penalty, trees=trees, states=self.schema_.states, seed=seed,
@@ -242,7 +242,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         return super()._step(table)
 
     def _sizes(self, rows: int, choice: bool) -> list[TreeSizes]:
-        """The sizes to try; `choice`: whether rows are kept back that tell which are better."""
+        """Return the sizes to try; `choice`: whether held-out rows can tell which is better."""
         levels = float(np.mean([len(levels) for levels in self.schema_.states.values()]))
         states, trees, shared = (
             None if given == "auto" else int(given) for given in (self.n_hidden, self.n_trees, self.share_tables)
@@ -250,7 +250,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         return TreeSizes.to_try(levels, rows, states, trees, None if shared is None else bool(shared), choice)
 
     def _validation(self) -> Any:
-        """The fraction of the rows to keep back, if it makes some; or other rows, encoded."""
+        """Return the fraction of rows to hold out, if it makes at least one; or other rows, encoded."""
         if self.validation is None:
             return None
         if isinstance(self.validation, Real):
@@ -272,16 +272,16 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         }
 
     def _where(self) -> dict[str, Any]:
-        """Where the engine runs, and with which numbers, if these were given."""
+        """Return the device and the precision of the engine, if they were given."""
         given = {"device": self.device, "precision": self.precision}
         return {name: value for name, value in given.items() if value is not None}
 
     def _coded_for_learning(self, X: Any) -> Any:
-        """The codes of rows to keep back, by the columns of the rows to learn from."""
+        """Return the codes of the held-out rows, by the columns of the training rows."""
         return self.schema_.codes(self._columns(X, reset=False), self.unseen)
 
     def _smoothing(self) -> Any:
-        """For rows that come in batches: as many counts in each cell as at the beginning, in the mean."""
+        """Return the smoothing for online batches: as many counts per cell as in the first fit, on average."""
         return self.network_.trained[0]["smoothing"] if self.network_.trained else 0.0
 
     # Names
@@ -321,7 +321,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         return self.embed(X)
 
     def sample(self, n_samples: int = 1, given: Any = None) -> Any:
-        """Draw new rows, as the kind of table the model was learnt from.
+        """Draw new rows, as a table of the kind used for training.
 
         With a number as `random_state` every call gives the same rows; for others each time, give it a
         `numpy.random.RandomState`, or None. A column of which nothing was known stays empty.

@@ -1,4 +1,4 @@
-"""LatentImputer: imputation of missing values, as a step of a pipeline."""
+"""LatentImputer: imputation of missing values, for use in pipelines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .latent import ChoosingTransformer
 
 
 class LatentImputer(OneToOneFeatureMixin, ContinuousColumns, KeptRows, ChoosingTransformer):  # type: ignore[misc]
-    """Imputes missing values: the most probable level, or the expected number, given all known values of the row.
+    """Imputes missing values by the most probable level, or the expected number, given the known values of the row.
 
     Args:
         n_hidden: the number of states of the hidden variable, or "auto": chosen by the criterion.
@@ -117,7 +117,7 @@ class LatentImputer(OneToOneFeatureMixin, ContinuousColumns, KeptRows, ChoosingT
             super()._train(table)
 
     def transform(self, X: Any) -> Any:
-        """Return the table with imputed values, as an array or, after `set_output`, as a frame that keeps its types.
+        """Return the table with imputed values, as an array or, after `set_output`, as a frame with its types.
 
         A column of which nothing was known in training stays as it is.
 
@@ -155,7 +155,7 @@ class LatentImputer(OneToOneFeatureMixin, ContinuousColumns, KeptRows, ChoosingT
         return np.concatenate([found[name] for name in wanted], axis=1)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """The names of the columns, which stay as they are.
+        """Return the names of the columns, which are those of the input.
 
         Args:
             input_features: the names, if they are not known from training.

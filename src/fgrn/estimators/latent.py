@@ -1,4 +1,4 @@
-"""Models without a class: clusters, embeddings, independent causes."""
+"""Unsupervised models: latent class analysis (clusters), embeddings, discrete independent components."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ._state_count import Choosing
 
 
 class LatentTransformer(TransformerMixin, LatentEstimator):  # type: ignore[misc]
-    """Base class of models without a class."""
+    """Base class of unsupervised models."""
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, executor: Any = None) -> Self:
         """Learn from a table.
@@ -63,7 +63,7 @@ class LatentTransformer(TransformerMixin, LatentEstimator):  # type: ignore[misc
         return self._partial_fit(X, sample_weight)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Return the mean log-likelihood of a row.
+        """Return the mean log-likelihood per row.
 
         Args:
             X: the table.
@@ -92,7 +92,7 @@ class LatentTransformer(TransformerMixin, LatentEstimator):  # type: ignore[misc
 
 
 class ChoosingTransformer(Choosing, LatentTransformer):
-    """Base class of models without a class that have one hidden variable."""
+    """Base class of unsupervised models with one hidden variable."""
 
     def compare(self, X: Any, sizes: Any = None, sample_weight: Any = None) -> Selection:
         """Compare several numbers of hidden states on a table, without changing this model.
@@ -221,7 +221,7 @@ class LatentClassModel(DensityMixin, ContinuousColumns, ExternalVariables, Choos
 
     @property
     def prototypes_(self) -> Prototypes[int]:
-        """For each hidden state the distribution of every column, by level; a dict, with `shares` and `baseline`."""
+        """The distribution of every column, by level, for each hidden state: a dict with `shares` and `baseline`."""
         check_is_fitted(self, "network_")
         return self._prototypes(self._hidden_name(), range(self.n_hidden_))
 
@@ -287,7 +287,7 @@ class LatentClassModel(DensityMixin, ContinuousColumns, ExternalVariables, Choos
         return bic(float(weights @ scores), self._parameter_count(self.network_), float(weights.sum()))
 
     def relative_entropy(self, X: Any, sample_weight: Any = None) -> float:
-        """How clearly the rows of a table belong to one cluster: from 0, not at all, to 1.
+        """Return how clearly the rows of a table belong to one cluster: from 0, not at all, to 1.
 
         Args:
             X: the table.
@@ -301,7 +301,7 @@ class LatentClassModel(DensityMixin, ContinuousColumns, ExternalVariables, Choos
         return np.ones(len(rows)) if weights is None else weights
 
     def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
-        """Draw new rows, as the kind of table the model was learnt from, and the cluster of each.
+        """Draw new rows, as a table of the kind used for training, and the cluster of each.
 
         With a number as `random_state` every call gives the same rows, as the mixtures of scikit-learn do; for others
         each time, give it a `numpy.random.RandomState`, or None. A column of which nothing was known stays empty.
@@ -324,7 +324,7 @@ class LatentClassModel(DensityMixin, ContinuousColumns, ExternalVariables, Choos
 
 
 class DiscreteICA(LatentTransformer):
-    """Several independent hidden variables, whose combinations explain all columns.
+    """Discrete independent component analysis: combinations of independent hidden variables explain all columns.
 
     Args:
         n_hidden: the states of each hidden variable.
