@@ -192,7 +192,7 @@ def _distances(start: Node, beside: Mapping[Node, Sequence[Node]]) -> dict[Node,
 
 
 def _ports(node: Node, others: Sequence[Node]) -> dict[Node, float]:
-    """Return the x positions where the arcs to other nodes meet a node, side by side in their order."""
+    """Return the x positions at which the arcs to other nodes meet a node, side by side in order."""
     if not isinstance(node.item, Variable) or len(others) < 2:
         return dict.fromkeys(others, node.x)
     step = min(0.2, 0.6 * (node.width - 0.24) / (len(others) - 1))
