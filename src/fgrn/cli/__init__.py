@@ -78,11 +78,11 @@ First steps
 
 
 class Failed(Exception):
-    """A command that could not do what it was asked for, and why, as people at the command line read it."""
+    """The error of a command that failed, with a message for users of the command line."""
 
 
 class Lazy(click.Group):
-    """A group of commands that imports a command when it is called, so that the help is quick."""
+    """A group of commands that imports a command when it is called, so that the help is fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands, in the order of the help."""
@@ -111,7 +111,7 @@ class Lazy(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; word its errors for its options."""
+        """Run a command; its errors name its options."""
         from ..core.exceptions import FgrnError
         from .wording import spoken
 

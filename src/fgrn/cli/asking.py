@@ -1,4 +1,4 @@
-"""Commands that ask a model: `predict`, `complete`, `explain`, `draw`."""
+"""Commands that query a model: `predict`, `complete`, `explain`, `draw`."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def predict(
 
 
 def _predict_sequences(estimator: Any, table: Any, output: str, proba: bool, keep: bool, as_json: bool) -> None:
-    """Write the state of each row of sequences: the path of Viterbi, and how likely each state is."""
+    """Write the state of each row of sequences: the Viterbi path, and the probability of each state."""
     known = model_rows.matching(estimator, table)
     along = sequence_and_time(estimator, table)
     states = estimator.predict(known, **along)
@@ -241,7 +241,7 @@ def _write_draws(estimator: Any, table: Any, draws: int, uncertainty: bool, outp
 
 
 def _with_class(estimator: Any, table: Any, known: Any) -> Any:
-    """Return the columns that a model knows, and the column of the class if the table has it."""
+    """Return the columns of a model, and the column of the class if the table has it."""
     name = getattr(estimator, "_y_name", None)
     here = name in table.column_names and name not in known.column_names
     return known.append_column(name, table[name]) if here else known
@@ -398,7 +398,7 @@ def draw(
     model: str, output: str, given: tuple[str, ...], detail: str, only: tuple[str, ...], method: str, rescale: bool,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Draw a model as a factor graph, with beliefs, and the two messages on each wire where something is known.
+    """Draw a model as a factor graph, with beliefs, and both messages on each wire where evidence is given.
 
     MODEL is a file written by `fgrn fit` or `Network.save`; or a network: BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE,
     which is drawn as a directed graph with a card for each variable. No other program is needed.

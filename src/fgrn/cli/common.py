@@ -1,4 +1,4 @@
-"""What commands share: options, reading tables and models, checking and printing results."""
+"""Functions that several commands share: options, reading tables and models, checking and printing results."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def reading(command: Command) -> Command:
 
 
 def schema(command: Command, bins: click.ParamType = _BIN_COUNT, more: str = "") -> Command:  # type: ignore[type-arg]
-    """Add the options of every command that infers a schema; `bins` is what --bins takes, and `more` its help."""
+    """Add the options of every command that infers a schema; `bins` is the type of --bins, and `more` its help."""
     options = [
         click.option(
             "--bins",
@@ -126,7 +126,7 @@ def schema(command: Command, bins: click.ParamType = _BIN_COUNT, more: str = "")
 
 
 def is_given(option: str) -> bool:
-    """Return whether the user has named an option of the command that runs."""
+    """Return whether the user has given an option of the running command."""
     source = click.get_current_context().get_parameter_source(option)
     return source is not None and source.name != "DEFAULT"
 
@@ -261,7 +261,7 @@ def state_count_of(text: str, option: str = "--hidden") -> int:
 
 
 def check_place(path: str, what: str = "a model file, such as people.fgrn", option: str = "-o") -> None:
-    """Raise an error if a file cannot be written there; called before anything else is done."""
+    """Raise an error if a file cannot be written; called before anything else is done."""
     place = Path(path)
     if place.is_dir():
         raise click.UsageError(f"{option} is the name of {what}, and {path!r} is a folder. Name a file in it.")
@@ -274,7 +274,7 @@ def check_place(path: str, what: str = "a model file, such as people.fgrn", opti
 
 
 def check_table(path: str, as_json: bool) -> None:
-    """Raise an error if a table cannot be written there, or not together with JSON."""
+    """Raise an error if a table cannot be written to this file, or not together with JSON."""
     if path == "-":
         return
     if as_json:
@@ -287,7 +287,7 @@ def check_table(path: str, as_json: bool) -> None:
 
 
 def check_other(path: str, sources: Mapping[str, str | None], option: str = "-o") -> None:
-    """Raise an error if the output is one of the files that are read, by whatever name or link.
+    """Raise an error if the output is one of the input files, under any name or link.
 
     Args:
         path: of what will be written.
@@ -319,7 +319,7 @@ def _files_of(source: str | None) -> list[str]:
 
 
 def check_picture(path: str | None) -> None:
-    """Raise an error if a picture cannot be saved there."""
+    """Raise an error if a picture cannot be saved to this file."""
     if path is not None:
         from ..plots.style import check_picture_path
 
@@ -383,7 +383,7 @@ def estimator(path: str, unseen: str | None = None) -> LatentEstimator:
 
 
 def use_of(path: str, model: Any) -> str | None:
-    """What to do with a model of a file that has no schema to read tables by; None for one that has: an estimator."""
+    """Return advice for a model of a file that has no schema, and so cannot read tables; None for an estimator."""
     from ..bayes.dynamic import DynamicBayesianNetwork
     from ..bayes.factored import FactoredModel
     from ..bayes.influence import InfluenceDiagram

@@ -1,4 +1,4 @@
-"""The command that learns: `fit`, from a table in memory, in batches, read once, or on a cluster."""
+"""The command `fit`: learns from a table in memory, in batches, read once, or on a cluster."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
 
 @contextmanager
 def _kept_on_failure(estimator: Any, output: str) -> Iterator[None]:
-    """Save what was learnt so far if a later batch cannot be read."""
+    """Save the model learnt so far if a later batch cannot be read."""
     try:
         yield
     except BaseException:
@@ -297,7 +297,7 @@ def _workers(address: str | None) -> Any:
 
 
 def _show(estimator: Any, report: dict[str, Any], as_json: bool) -> None:
-    """Print what was learnt, as text or as JSON; a classifier of one class is told on standard error."""
+    """Print the learnt model, as text or as JSON; a classifier of one class is reported on standard error."""
     classes = getattr(estimator, "classes_", [])
     if len(classes) == 1:
         tell(f"All rows with a class have the same one, {str(classes[0])!r}: the model can predict no other, and its "
@@ -354,7 +354,7 @@ def _report(
 
 
 def _learnt(estimator: Any, rows: int, kept_back: int, output: str, interrupted: bool) -> dict[str, Any]:
-    """Return the facts about a fit: rows, epochs, convergence, log-likelihood."""
+    """Return a summary of a fit: rows, epochs, convergence, log-likelihood."""
     history = estimator.history_
     return {
         "model": type(estimator).__name__,
@@ -372,7 +372,7 @@ def _learnt(estimator: Any, rows: int, kept_back: int, output: str, interrupted:
 
 
 def _tried(estimator: Any) -> dict[str, Any]:
-    """Return the candidates among which a model was chosen, and the structures of which not all were tried."""
+    """Return the candidates of the choice of a model, and the structures of which not all were tried."""
     if not hasattr(estimator, "selection_"):
         return {}
     unfinished = getattr(estimator.selection_, "unfinished", None)
@@ -380,7 +380,7 @@ def _tried(estimator: Any) -> dict[str, Any]:
 
 
 def _gathered_report(estimator: Any, rows: Any, output: str, interrupted: bool) -> dict[str, Any]:
-    """Return the facts about a fit on rows that came in batches."""
+    """Return the summary of a fit on rows that came in batches."""
     report = _learnt(estimator, estimator.n_rows_, 0, output, interrupted)
     report["rows_left_out"] = dict(rows.left_out)
     report |= _tried(estimator)
@@ -413,7 +413,7 @@ def _accuracy(estimator: Any, rows: Any, target: str | None) -> dict[str, Any]:
 
 
 def _selection_lines(estimator: Any, interrupted: bool) -> list[str]:
-    """Return what was tried; that time was short only if the user has limited it, and did not end it himself."""
+    """Return the candidates as text; a time limit is mentioned only if the user set one that was reached."""
     found = estimator.selection_
     names = getattr(found, "unfinished", ())
     if not names:

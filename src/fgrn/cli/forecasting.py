@@ -1,4 +1,4 @@
-"""The command `forecast`: what is expected in the next steps of sequences."""
+"""The command `forecast`: the predicted next steps of sequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evidence as written on the command line or in a table: states, weights of states, excluded states."""
+"""Evidence from the command line or a table: states, weights of states, excluded states."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOT = "!="
 
 
 def parted(text: str, names: Sequence[str], option: str = "--given") -> tuple[str, str]:
-    """Return the variable and the value of NAME=VALUE; `names` tells where a name with an equals sign ends."""
+    """Return the variable and the value of NAME=VALUE; `names` resolves names with an equals sign."""
     if "=" not in text:
         more = ", NAME=[W,W,...] or NAME!=STATE" if option == "--given" else ""
         raise click.UsageError(f"{option} is NAME=STATE{more}. Got {text!r}.")
@@ -125,7 +125,7 @@ def rows_of(model: FactoredModel, path: str, **options: Any) -> tuple[dict[str, 
 
 
 def known_columns(columns: Sequence[str], names: Sequence[str], path: str, use: str = "") -> list[str]:
-    """Return the columns of a file that are variables of a network, and say which others are left out.
+    """Return the columns of a file that are variables of a network, and report the others as left out.
 
     `use` says what the others may be for. It is an error if there are others and no variable at all.
     """
@@ -147,7 +147,7 @@ def known_columns(columns: Sequence[str], names: Sequence[str], path: str, use: 
 
 
 def _check_evidence(model: FactoredModel, path: str, name: str, states: Sequence[int | None]) -> None:
-    """Raise an error if the network has no such variable or state."""
+    """Raise an error if the network does not have this variable or state."""
     if name not in model.names:
         raise EvidenceError(
             f"this is not a variable of the network. {nearest(name, model.names)}", file=repr(path), column=name

@@ -40,7 +40,7 @@ WHOLE = re.compile(r"[+-]?(0|[1-9]\d*|[1-9]\d{0,2}(,\d{3})+)")
 @common.rescale_option
 @common.json_option
 def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool, **options: Any) -> None:
-    """Describe a table: columns, levels, missing values, and what looks wrong; or a Bayesian network.
+    """Describe a table: columns, levels, missing values, and possible problems; or a Bayesian network.
 
     DATA is a CSV, TSV or Parquet file, or - for standard input; a network: BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE; or
     a model file (.fgrn).
@@ -96,7 +96,7 @@ def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool,
 
 
 def _describe_estimator(path: str, model: Any, as_json: bool) -> None:
-    """Print what a model of a table is: its class, its classes or clusters, and the columns that it knows."""
+    """Print the description of an estimator: its type, its classes or clusters, and its columns."""
     columns = [
         {"column": name, "kind": column.kind, "levels": list(column.levels)} for name, column in model.schema_.items()
     ]
@@ -123,7 +123,7 @@ def _describe_estimator(path: str, model: Any, as_json: bool) -> None:
 
 
 def _commands_for(model: Any) -> str:
-    """Name the commands that show a model of this kind, and those that ask it."""
+    """Print the commands that show a model of this kind, and those that query it."""
     has = {
         "prototypes": getattr(model, "prototypes_", None) is not None,
         "draw": True,
@@ -185,12 +185,12 @@ def _counts(values: Any) -> dict[Any, int]:
 
 
 def _is_measured(value: Any) -> bool:
-    """Whether a value is a number that is not whole, as no identifier is."""
+    """Return whether a value is a number with a fraction, which no identifier has."""
     return isinstance(value, (float, np.floating)) and not float(value).is_integer()
 
 
 def _levels(levels: list[Any]) -> str:
-    """Return as many of the levels as there is room for."""
+    """Return as many of the levels as fit into a line."""
     texts = (shortened(levels, most) for most in range(5, 0, -1))
     return next(
         (text for text in texts if len(text) <= MOST_CELLS),
@@ -199,7 +199,7 @@ def _levels(levels: list[Any]) -> str:
 
 
 def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[str]:
-    """Return remarks on what looks wrong in a column."""
+    """Return remarks on possible problems of a column."""
     if not counts:
         return ["no value is known; leave it out with --drop"]
     out = []

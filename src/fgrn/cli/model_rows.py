@@ -46,7 +46,7 @@ class Remarks:
 
 
 def matching(model: LatentEstimator, table: Any, remarks: Remarks | None = None) -> Any:
-    """Return the columns of a table that a model knows, in its order; an absent one is missing in every row.
+    """Return the columns of a model from a table, in its order; absent ones are missing in every row.
 
     `remarks` collects remarks over many batches; the caller prints them.
     """
@@ -76,7 +76,7 @@ def matching(model: LatentEstimator, table: Any, remarks: Remarks | None = None)
 
 
 def _as_learnt(values: Any, column: Column, remarks: Remarks) -> Any:
-    """Return a column in the type the model knows: a file may have numbers where another has words, too."""
+    """Return a column in the type of the model: one file may have numbers where another also has words."""
     import pyarrow as pa
 
     if not column.is_numeric and pa.types.is_integer(values.type):
@@ -104,7 +104,7 @@ def _number(word: str) -> float | None:
 
 
 def matched(model: LatentEstimator, rows: Stream, quiet: bool = False, kept: bool = False) -> Iterator[tuple[Any, Any]]:
-    """Yield the batches of a stream, each as it is and as a model knows it.
+    """Yield the batches of a stream, each unchanged and as columns of a model.
 
     Warnings of later batches name the rows, counted over all batches; only the first of each kind is printed. `quiet`
     prints none. `kept` says in the remarks that words among numbers stay in the output.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def is_network(path: str, slices: bool = False) -> bool:
-    """Whether a file holds a Bayesian network or factor graph, by its name or, for a model file, by its content.
+    """Return whether a file holds a Bayesian network or factor graph, by its name or, for a model file, by content.
 
     Args:
         path: the path of the file.
@@ -38,7 +38,7 @@ def is_network(path: str, slices: bool = False) -> bool:
 
 
 def ending(path: str) -> str:
-    """Return the end of the name of a file, which tells its format; without .gz."""
+    """Return the extension of a file name, which indicates its format, without .gz."""
     return Path(path.removesuffix(".gz")).suffix.lower()
 
 
@@ -50,7 +50,7 @@ def _kinds() -> tuple[type, ...]:
 
 
 def _loaded(path: str, slices: bool) -> Any:
-    """Return the model of a model file; with `slices`, of a dynamic network that of its first slices."""
+    """Return the model of a model file; for a dynamic network with `slices`, its first slices."""
     from ..bayes.dynamic import DynamicBayesianNetwork
     from ..files.model_file import load
 
@@ -157,7 +157,7 @@ def summary(path: str, as_json: bool, rescale: bool = False) -> None:
 
 
 def described(path: str, model: Any, as_json: bool) -> None:
-    """Print what a model is that is neither a Bayesian network nor one of a table, and what can be done with it."""
+    """Print the description of a model that is neither a Bayesian network nor an estimator, and its commands."""
     use = common.use_of(path, model)
     if as_json:
         common.as_json({"file": path, "kind": type(model).__name__, "description": repr(model)})
@@ -272,7 +272,7 @@ def query(
     method: str, interval: float | None, output: str | None, from_: str | None,
     rescale: bool, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
-    """Ask a network: the posterior distribution of its variables, and the probability of the evidence.
+    """Query a network: the posterior distribution of its variables, and the probability of the evidence.
 
     NETWORK is a BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE file. Of one row of evidence, a table with bars is shown, or
     with -o written (variable, state, probability). Rows of --evidence have an answer each, in columns, and a row that
@@ -405,7 +405,7 @@ def costs_of(model: FactoredModel | InfluenceDiagram, costs: tuple[str, ...]) ->
 
 
 def _names(model: FactoredModel, text: str) -> list[str]:
-    """Return the names of a comma-separated list; a name that holds a comma has to stand alone."""
+    """Return the names of a comma-separated list; a name that contains a comma must be the only one."""
     names = [text] if text in model.names else [part.strip() for part in text.split(",")]
     for name in names:
         model.variable(name)
@@ -418,7 +418,7 @@ def _names(model: FactoredModel, text: str) -> list[str]:
 def draw_graph(
     path: str, output: str, given: tuple[str, ...], as_json: bool, rescale: bool, method: str, **options: Any
 ) -> None:
-    """Draw the graph of a network with the distribution of each variable, or an influence diagram by its names."""
+    """Draw the graph of a network with the distribution of each variable, or an influence diagram without."""
     from .. import plots
     from ..bayes.influence import InfluenceDiagram
 

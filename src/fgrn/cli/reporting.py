@@ -1,4 +1,4 @@
-"""Commands that tell what was learnt: `report`, with standard errors and tests of fit, and `prototypes`."""
+"""Commands that report on a learnt model: `report`, with standard errors and tests of fit, and `prototypes`."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def report(
 
 
 def _write_page(place: str, body: str) -> None:
-    """Write a page with these tables."""
+    """Write an HTML page with these tables."""
     text = f'<!doctype html>\n<meta charset="utf-8">\n<title>Latent class analysis</title>\n{body}\n'
     try:
         write_whole(Path(place), text.encode())

@@ -45,7 +45,7 @@ def demo(output: str, hidden: int, epochs: int, as_json: bool) -> None:
 @click.option("--epochs", type=click.IntRange(1), default=10, show_default=True, help="Epochs that are timed.")
 @common.json_option
 def bench(rows: int, variables: int, hidden: int, epochs: int, as_json: bool) -> None:
-    """How fast it is on this machine: rows per second in learning and in use, beside the plain engine."""
+    """Measure the speed on this machine: rows per second in learning and inference, beside the reference engine."""
     from ..engines import thread_count
     from ..graph.structures import lvm
     from ..tables.frames import Coded
@@ -101,7 +101,7 @@ def bench(rows: int, variables: int, hidden: int, epochs: int, as_json: bool) ->
 @click.option("--quick", is_flag=True, help="Few splits and starts, to see that it runs.")
 @common.json_option
 def paper(folder: str | None, splits: int, quick: bool, as_json: bool) -> None:
-    """The results of the paper, computed again: accuracy on three UCI tables, operations, memory."""
+    """Reproduce the results of the paper: accuracy on three UCI tables, operations, memory."""
     from ..showcase import paper as module
 
     results = module.run(folder=folder, splits=splits, quick=quick)
@@ -119,7 +119,7 @@ MODULES = {"scikit-learn": "sklearn"}
 @click.option("--warm", is_flag=True, help="Compile all kernels now, so that no other process has to.")
 @common.json_option
 def doctor(warm: bool, as_json: bool) -> None:
-    """Whether everything needed is there and works; exit code 1 if not."""
+    """Check that everything needed is installed and works; exit code 1 if not."""
     from .. import __version__
     from ..core.exceptions import KernelCacheWarning
 
@@ -176,7 +176,7 @@ def _threads() -> str:
 
 
 def _kernels() -> str:
-    """Return whether both engines agree on a small network."""
+    """Return whether the two engines agree on a small network."""
     from ..graph.structures import lvm
 
     rows = {"a": [0, 1, None, 1] * 8, "b": [1, 1, 0, None] * 8}
@@ -200,7 +200,7 @@ def _all_kernels() -> str:
 
 
 def _cache() -> str:
-    """Return where compiled kernels are, and whether new ones can be written."""
+    """Return the folder of compiled kernels, and whether it can be written to."""
     from ..core.exceptions import KernelCacheWarning
     from ..engines import kernels
     from ..engines.kernels import cache

@@ -135,7 +135,7 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | N
 
 
 def _so_far(sure: ArcConfidence | None, samples: int | None, interrupted: bool) -> str:
-    """Say what there is of a search that was interrupted; nothing of another one."""
+    """Report the result of an interrupted search; nothing for a complete one."""
     if not interrupted:
         return ""
     if sure is None:
@@ -173,7 +173,7 @@ def _arc(option: str, text: str, names: list[str]) -> tuple[str, str]:
 
 
 def _columns(text: str, names: list[str]) -> list[str]:
-    """Return the columns of a comma-separated list; a name that holds a comma has to stand alone."""
+    """Return the columns of a comma-separated list; a name that contains a comma must be the only one."""
     return [text] if text in names else [part.strip() for part in text.split(",")]
 
 
@@ -189,7 +189,7 @@ def _write_network(network: BayesianNetwork, path: str) -> None:
 def _tell_found(
     network: BayesianNetwork, sure: ArcConfidence | None, written: list[str], as_json: bool, interrupted: str
 ) -> None:
-    """Print the arcs, the score, what is interrupted (empty: nothing), and what was written."""
+    """Print the arcs, the score, what was interrupted (empty: nothing), and the file written."""
     record = network.search_record
     arcs: list[dict[str, Any]] = [{"parent": parent, "child": child} for parent, child in network.arcs]
     found: dict[str, Any] = {"variables": len(network.names), "arcs": arcs, "parameters": network.free_parameters}
