@@ -721,7 +721,7 @@ def test_the_command_chooses_bins(tmp_path: Path, capsys: Any) -> None:
     assert "'many'" in capsys.readouterr().err
 
 
-# Rows that are kept back
+# Held-out rows
 
 
 def test_the_error_of_a_mean_counts_copies_and_not_units_of_survey_weight() -> None:
@@ -853,7 +853,7 @@ def test_tables_for_the_class_that_are_none_are_refused(refined: LatentClassifie
     other.decision_network_ = refined.decision_network_.copy()
     values = 2 * refined.decision_network_._parameters.values
     other.decision_network_._parameters = type(refined.network_._parameters)(values)
-    with pytest.raises(fgrn.ModelFileError, match=r"no distributions|differ where"):
+    with pytest.raises(fgrn.ModelFileError, match=r"not distributions|differ where"):
         other.save(tmp_path / "m.fgrn")
 
 

@@ -127,7 +127,7 @@ def test_a_variable_called_like_a_hidden_one_is_refused_in_words() -> None:
         lambda: fgrn.dica({"S1": 2, "a": 2}, [2, 2]),
         lambda: fgrn.stack({"S2": 2, "a": 2}, [2, 2]),
     ):
-        with pytest.raises(fgrn.WiringError, match="pass another name="):
+        with pytest.raises(fgrn.WiringError, match="choose another with name="):
             call()
     assert fgrn.lvm({"S": 2, "a": 2}, 2, name="H").prior("H").shape == (2,)
 

@@ -31,7 +31,7 @@ NEVER = frozenset({"mpl_toolkits.mplot3d", "pandas"})
 """Modules that libraries import where they are installed, and that no command uses."""
 
 FEW_COLLECTIONS = 100_000
-"""How many objects are made before garbage is looked for: imports make many, and all of them are kept."""
+"""Allocations between two garbage collections: imports allocate many objects, and keep all of them."""
 
 
 class QuickImports(MetaPathFinder):

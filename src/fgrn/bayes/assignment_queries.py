@@ -82,7 +82,7 @@ class AssignmentQueries:
         settings.whole("k", k, 1)
         if not frames.is_one_row(evidence):
             raise EvidenceError(
-                "The most probable assignments are those of one row of evidence.",
+                "The k most probable assignments are computed for one row of evidence.",
                 remedies=Remedy("give one value for each variable", "{'a': 'yes'}"),
             )
         given = frames.columns(evidence)

@@ -60,7 +60,7 @@ OPTIONS = (
     "accelerate", "batch_size", "cycle_tolerance", "device", "engine", "hold", "merge", "online", "patience",
     "precision", "step", "threads", "validation",
 )  # fmt: skip
-"""What `learn` hands on to `Network.learn`."""
+"""The arguments that `learn` passes to `Network.learn`."""
 
 
 class BayesianNetwork(
@@ -220,11 +220,11 @@ class BayesianNetwork(
 
         Args:
             data: rows in which all variables are known.
-            score: "bic", "aic", "bdeu", "k2", or "log_likelihood", that of rows kept back.
+            score: "bic", "aic", "bdeu", "k2", or "log_likelihood", that of held-out rows.
             weights: one weight per row.
             equivalent_size: the equivalent sample size of "bdeu".
-            held_out: the share of rows that "log_likelihood" keeps back, drawn at random.
-            smoothing: a Dirichlet count for each cell of the tables that rows kept back are scored under.
+            held_out: the share of rows that "log_likelihood" holds out, drawn at random.
+            smoothing: a Dirichlet count for each cell of the tables that held-out rows are scored under.
             seed: of the draw.
         """
         from .scores import ScoreRule
@@ -322,7 +322,7 @@ class BayesianNetwork(
             raise TypeError(f"learn() has no setting {strange[0]!r}; it has {', '.join(OPTIONS)}, and those by name.")
         if holes != "expect":
             raise LearningError(
-                "Missing values can be ignored in a Network only; for a BayesianNetwork use holes='expect'."
+                "holes='ignore' is supported for a Network only; for a BayesianNetwork use holes='expect'."
             )
         smoothing = settings.by_name(smoothing, self.variable) if isinstance(smoothing, Mapping) else smoothing
         patience, validation = options.get("patience"), options.get("validation")
@@ -405,7 +405,7 @@ def _checked_parents(known: Mapping[str, Variable], arcs: Any) -> dict[str, tupl
         if parent is None:
             continue
         if parent in parents[child]:
-            raise WiringError(f"The arc {parent!r} -> {child!r} is there twice.")
+            raise WiringError(f"The arc {parent!r} -> {child!r} is given twice.")
         parents[child].append(parent)
     return {name: tuple(some) for name, some in parents.items()}
 
@@ -444,7 +444,7 @@ def _compact_part(
     *parents, child = (known[name] for name in scope)
     if mask is not None:
         raise TableError(
-            f"The table of {child.name!r} is a {type(given).__name__}, which says itself what can be.",
+            f"The table of {child.name!r} is a {type(given).__name__}, which determines its own support.",
             value=child.name,
             remedies="leave out its support",
         )

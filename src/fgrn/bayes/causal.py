@@ -133,7 +133,7 @@ class Interventions(DirectedGraph):
         one, other = self._two(cause, effect)
         rows = [self.do({one: label}).posterior(given, other) for label in self.variable(one).labels]
         if any(len(row) != 1 for row in rows):
-            raise FgrnError("The average effect is that given one row of evidence.", remedies="give one value each")
+            raise FgrnError("The average effect is computed given one row of evidence.", remedies="give one value each")
         return np.concatenate(rows)
 
     def average_treatment_effect(
@@ -198,9 +198,9 @@ class Interventions(DirectedGraph):
         """Return the sets found when the search is ended early, or one set known to work, with a warning."""
         remedy = Remedy("name the variables that can be in a set", observed=...)
         if not found and known is None:
-            raise FgrnError(f"None of the {MOST_SETS:,} smallest sets works, and no more are tried.", remedies=remedy)
+            raise FgrnError(f"None of the {MOST_SETS:,} smallest sets is valid; no more are tried.", remedies=remedy)
         warn(
-            f"Only the {MOST_SETS:,} smallest sets of variables were tried: more than are listed may work.",
+            f"Only the {MOST_SETS:,} smallest sets of variables were tried: there may be further valid sets.",
             FgrnWarning,
             remedies=remedy,
         )

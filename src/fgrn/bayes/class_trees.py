@@ -25,8 +25,8 @@ from .tree_learning import arcs_of_tree, penalty_rate, score_of_edges
 from .tree_mixture import copied_variables
 
 COLUMN_WORK, STATE_WORK, CELL_WORK = 190.0, 13.0, 0.2
-"""What a row costs in an E-step of hidden trees: for each column, for each of its hidden states, and for each cell of
-the table to the next one; see `CALL`. It is a quarter of what was measured: trees are tried only if asked for, and the
+"""The work of a row in an E-step of hidden trees: for each column, for each of its hidden states, and for each cell of
+the table to the next one; see `CALL`. It is a quarter of the measured work: trees are tried only on request, and the
 choice may then take longer."""
 
 

@@ -19,7 +19,7 @@ from .scores import FamilyScores
 KINDS = ("add", "remove", "reverse")
 
 LEAST_GAIN = 1e-6
-"""A gain of less is rounding: structures that imply the same independences have the same score."""
+"""A smaller gain is a rounding error: structures that imply the same independences have the same score."""
 
 GAIN_DIGITS = 8
 """Decimals to which gains are rounded before they are compared, so that rounding does not decide between moves."""

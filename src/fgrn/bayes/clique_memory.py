@@ -20,7 +20,7 @@ Measured, in learning: 40 bytes for each state of one large clique by the CPU en
 
 QUESTION_REMEDIES = (
     Remedy("approximate", method="loopy"),
-    "ask for one variable (`posterior`), for which less has to be joined",
+    "ask for one variable (`posterior`), which needs smaller cliques",
     "draw samples (`sampled_posterior`), which have standard errors",
 )
 
@@ -39,7 +39,7 @@ def check_memory(
         return
     largest = tree.largest
     raise WiringError(
-        f"Exact inference would have to join {len(tree.cliques[largest])} variables "
+        f"Exact inference needs a clique of {len(tree.cliques[largest])} variables "
         f"({shortened(tree.cliques[largest], 5)}) with {tree.states[largest]:,} joint states, {tree.total:,} in "
         f"all; that takes about {needed / 2**30:,.2f} GiB, and the limit is {limit / 2**30:,.2f} GiB.",
         remedies=(*remedies, "set the `memory_limit` of the model, in bytes"),

@@ -19,7 +19,7 @@ from .junction_tree import JunctionTree
 from .matrix_sums import MANY_CELLS, summed_by_matrices
 
 MANY_FACTORS = 8
-"""A product of more tables than this is scaled, so that it does not vanish."""
+"""A product of more tables than this is scaled, so that it does not underflow."""
 
 CELLS_TO_DRAW = 2**20
 """Numbers of a clique times samples that are summed together; with more, those of each state of what it shares."""

@@ -181,7 +181,7 @@ def compact_of_record(family: TableFamily, record: Mapping[str, Any]) -> Compact
     """Return the compact table stored as JSON values."""
     kind = record.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
-        raise TableError(f"There is no kind {kind!r} of tables with few parameters.", value=kind)
+        raise TableError(f"There is no kind {kind!r} of compact tables.", value=kind)
     return KINDS[kind].from_record(family, record)
 
 

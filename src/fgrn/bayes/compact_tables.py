@@ -20,7 +20,7 @@ from ..core.variable import Variable
 from ..flow.table_forms import TableForm
 
 MOST_CELLS = 2**26
-"""Cells of a table that is made of few parameters."""
+"""The most cells of the full table of a compact one."""
 
 
 class TableFamily(NamedTuple):
@@ -51,8 +51,8 @@ class CompactTable(ABC):
         cells = prod((*family.sizes, family.child.cardinality))
         if cells > MOST_CELLS:
             raise TableError(
-                f"The table of {family.child.name!r} would have {cells:,} cells, and at most {MOST_CELLS:,} are made.",
-                remedies="join some of its parents to a variable between them and it",
+                f"The table of {family.child.name!r} would have {cells:,} cells; the limit is {MOST_CELLS:,}.",
+                remedies="introduce a variable between some of its parents and it",
             )
         return self._table(family)
 

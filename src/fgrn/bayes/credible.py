@@ -170,8 +170,8 @@ class UncertainQueries:
         network: BayesianNetwork = self  # type: ignore[assignment]
         if self._row_counts is None:
             raise LearningError(
-                "This network has no counts that would tell how sure its tables are.",
-                remedies=("learn it from data", Remedy("read a model file, which keeps them", "fgrn.load('net.fgrn')")),
+                "This network has no counts, from which the uncertainty of its tables follows.",
+                remedies=("learn it from data", Remedy("load a model file, which has them", "fgrn.load('net.fgrn')")),
             )
         layout = network._spec.layout
         sizes = [columns for _, columns in layout.table_shapes]
@@ -182,9 +182,9 @@ class UncertainQueries:
         for part in near.parts:
             if part.form is not None and part.learn:
                 raise FgrnError(
-                    f"The table of {part.name!r} is given by few parameters, of whose uncertainty no counts tell.",
+                    f"The table of {part.name!r} is a compact table, for whose parameters there are no counts.",
                     value=part.name,
-                    remedies="give it whole, as an array, before the network is learnt",
+                    remedies="give the full table, as an array, before the network is learnt",
                 )
 
 

@@ -22,7 +22,7 @@ from ..core.exceptions import ImpossibleEvidence, WiringError, shortened
 from .clique_memory import allowed_memory
 
 TABLE_BYTES = 24
-"""Bytes for a joint state of a table on the way: it, a factor over the same variables, and their product."""
+"""Bytes for a joint state of an intermediate table: the table, a factor over the same variables, and their product."""
 
 
 class TableRoom(NamedTuple):

@@ -25,7 +25,7 @@ def in_order_of_time(document: Document) -> dict[str, tuple[str, ...]]:
     unclear = next((pair for pair in pairwise(order) if pair[0] not in above[pair[1]]), None)
     if unclear is not None:
         warn(
-            f"The arcs do not tell which of the decisions {unclear[0]!r} and {unclear[1]!r} is made first: they are "
+            f"The arcs do not say which of the decisions {unclear[0]!r} and {unclear[1]!r} is made first: they are "
             "taken in the order of the file, and what is known at the first is known at the second.",
             FgrnWarning,
             remedies="draw an arc from the earlier to the later decision",
@@ -102,5 +102,5 @@ def check_order_of_time(network: BayesianNetwork, seen: Mapping[str, Sequence[st
     except WiringError as error:
         raise WiringError(
             f"{error} A decision cannot know what depends on it or on a later decision.",
-            remedies="put the decisions in the order of time, and let each know what is there before it",
+            remedies="put the decisions in the order of time, each with the variables that are known before it",
         ) from None

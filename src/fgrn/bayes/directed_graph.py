@@ -249,7 +249,7 @@ class DirectedGraph:
         for name in left:
             if name in right or name in known or (right & known):
                 raise FgrnError(
-                    "The variables of 'one', 'other' and 'given' are different ones.",
+                    "The variables of 'one', 'other' and 'given' must all be different.",
                     value=name,
                     remedies="name each of them once",
                 )

@@ -79,7 +79,7 @@ class SliceBeliefs:
 class DynamicBayesianNetwork:
     """A dynamic Bayesian network: equal slices at consecutive times, with variables, arcs, and links in time.
 
-    Data are tables with a row for each slice, and a column that tells sequences apart, whose rows follow each other;
+    Data are tables with a row for each slice, and a column that identifies sequences, whose rows are consecutive;
     without that column all rows are one sequence. Values may be missing, and variables hidden. All answers are exact,
     by messages over the joint states of what is handed on from slice to slice.
 
@@ -120,7 +120,7 @@ class DynamicBayesianNetwork:
             )
         if not isinstance(sequence, str) or sequence in known:
             raise WiringError(
-                f"'sequence' is the name of a column that is no variable. Got {sequence!r}.", remedies="choose another"
+                f"'sequence' must be a column that is not a variable. Got {sequence!r}.", remedies="choose another"
             )
         self.name, self.sequence = name, sequence
         later, first = settings.by_name(tables), settings.by_name(initial)
@@ -270,7 +270,7 @@ class DynamicBayesianNetwork:
         ids = columns.pop(self.sequence, None)
         for one in columns:
             if one not in self._structure.variables:
-                raise EvidenceError(f"this is no variable of a slice. {nearest(one, self.names)}", column=one)
+                raise EvidenceError(f"this is not a variable of a slice. {nearest(one, self.names)}", column=one)
         rows = None if columns else (len(ids) if ids is not None else frames.rows_without_columns(data))
         encoded = encode(self._step, columns, weights, rows)
         begins = sequence_begins(ids, encoded.rows, self.sequence)
@@ -446,4 +446,4 @@ def _check_weights(table: Evidence) -> None:
     begins = table.begins
     which = np.cumsum(begins) - 1
     if not np.array_equal(table.row_weights, table.row_weights[np.flatnonzero(begins)][which]):
-        raise EvidenceError("All rows of a sequence have one weight: it counts as a whole.")
+        raise EvidenceError("All rows of a sequence must have the same weight.")

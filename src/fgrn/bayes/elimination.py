@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from .lane_sweeps import LaneSweep, VaryingTable
 
 CELLS_AT_ONCE = 2**22
-"""Cells of cliques times rows that are worked on together: 32 MB."""
+"""Cells of cliques times rows that are computed together: 32 MB."""
 
 MOST_LANES, FEW_LANES = 16, 8
-"""Rows that are put side by side (`fgrn.engines.clique_lanes.LANES`), and with how few of them that is not done."""
+"""Rows that are computed at once (`fgrn.engines.clique_lanes.LANES`), and the number below which that is not done."""
 
 NUMBER_BYTES = 8
 
 CLIQUE_COST, STATE_COST, LANE_STATE_COST = 40.0, 0.012, 0.003
-"""Microseconds: for a clique in a block of rows, and for a joint state in a row, of rows one by one or side by side."""
+"""Microseconds for a clique in a block of rows, and for a joint state of a row, without lanes and with lanes."""
 
 SMALL_CLIQUE = 4_096
-"""Joint states of a clique, up to which a table may come in though a smaller clique holds its variables too."""
+"""Joint states of a clique up to which it may get a table although a smaller clique contains its variables too."""
 
 
 class TablePlace(NamedTuple):

@@ -50,7 +50,7 @@ from .realisation import (
 METHODS = ("exact", "loopy")
 
 MOST_NETWORKS = 16
-"""Networks of one model that are kept, with some variables in one clique: they can be made again."""
+"""The most cached Networks of one model, with some variables in one clique."""
 
 
 class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
@@ -262,7 +262,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         """
         settings.choice("method", method, METHODS)
         if method == "exact" and not {*settings.variable_names("parts", parts)} <= {"marginal", "likelihood"}:
-            raise FgrnError("The messages of a model are those on the edges of its network: see to_network.")
+            raise FgrnError("Messages belong to the edges of the Network of this model: see to_network.")
         kept = self.names if keep is None else settings.variable_names("keep", keep, own=self.variable)
         for name in kept:
             self.variable(name)
@@ -288,11 +288,11 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         wanted = settings.variable_names("names", names, own=self.variable)
         sizes = [self.variable(name).cardinality for name in wanted]
         if not wanted:
-            raise EvidenceError("No variable is asked for.", remedies="name one or more")
+            raise EvidenceError("No variable is named.", remedies="name one or more")
         twice = next((name for place, name in enumerate(wanted) if name in wanted[:place]), None)
         if twice is not None:
             raise EvidenceError(
-                f"Variables are asked for together, each named once, and {twice!r} is named twice.",
+                f"Each variable of a joint distribution must be named once; {twice!r} is named twice.",
                 value=twice,
                 remedies="leave out one of them",
             )

@@ -44,7 +44,7 @@ COARSE = 32
 
 
 MOST_VALUES, FEWEST_ROWS, DRAWN = 6e9, 10_000, 4
-"""Pairs of columns times rows that a tree is found from, at most, rows in any case, and part of the seed of a draw."""
+"""The most pairs of columns times rows to find a tree from, the fewest rows, and part of the seed of a sample."""
 
 GPU_VALUES = 2e9
 """Columns times columns times rows from which on pairs are counted on a GPU, if there is one."""
@@ -56,7 +56,7 @@ BLUR = 0.1
 """The part of the column's own distribution in the start of each table from a hidden state to the column."""
 
 LEVELS_PER_ROW, MOST_PRIOR_ROWS, LINK_ROWS = 8, 20, 0.5
-"""Of the prior: levels of a column that make a row for each hidden state, rows at most, and those of other tables."""
+"""The prior: levels of a column per row of each hidden state, the most rows, and the rows of other tables."""
 
 UNEVENNESS = 1.0
 """Shape of the gamma distribution that cells between hidden variables are multiplied by; smaller is more uneven."""

@@ -35,13 +35,13 @@ FROM_MESSAGES = 0.8
 """The share of samples that are drawn from tables multiplied by messages."""
 
 UNCHANGED = 0.1
-"""The share of the table as it is in one multiplied by messages: no state is much less likely than it may be."""
+"""The share of the unchanged table in a table multiplied by messages, so that no state is sampled much too rarely."""
 
 ROUNDS = 30
 """Rounds of loopy belief propagation at most: the messages need not have converged to be of use."""
 
 FEW_SAMPLES = 30
-"""With an effective size below this standard errors are not to be trusted."""
+"""With an effective size below this, standard errors are not reliable."""
 
 
 class SampledPosterior(NamedTuple):
@@ -118,7 +118,7 @@ def sampled_posteriors(
             if impossible == "mark":
                 continue
             raise ImpossibleEvidence(
-                f"none of {samples:,} samples goes with this evidence, which is impossible, or nearly so.",
+                f"none of {samples:,} samples agrees with this evidence, which is impossible or very improbable.",
                 rows=[row],
                 remedies=(Remedy("draw more", samples=...), "give less evidence"),
             )

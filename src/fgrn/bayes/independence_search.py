@@ -222,7 +222,7 @@ def _strongest_arcs(graph: PartlyDirected, found: _Skeleton, rules: ArcRules) ->
 def refuse_missing() -> LearningError:
     """Return the error for missing values or hidden variables, which independence tests do not support."""
     return LearningError(
-        "Some values are missing or hidden, and independence is tested in rows in which everything is known.",
+        "Some values are missing or hidden, and independence tests need complete rows.",
         remedies=(
             "impute them first (`complete`, `LatentImputer`)",
             Remedy("search by a score, which averages over them", method="order"),

@@ -78,7 +78,7 @@ class InfluenceDiagram:
             )
         named = settings.by_name(decisions, error=WiringError)
         if not named and not utilities:
-            raise WiringError("An InfluenceDiagram has a decision or a utility.", remedies="use the network alone")
+            raise WiringError("An InfluenceDiagram needs a decision or a utility.", remedies="use the network alone")
         variables = with_actions(network, named, actions)
         self._seen = {
             name: settings.variable_names(f"decisions[{name!r}]", seen, WiringError) for name, seen in named.items()
@@ -171,7 +171,7 @@ class InfluenceDiagram:
 
     def _checked_utility(self, name: str, given: Any) -> DecisionTable:
         if not isinstance(name, str) or not name.strip() or name in self.network.names:
-            raise WiringError(f"A utility has a name that no variable has. Got {name!r}.", remedies="rename it")
+            raise WiringError(f"A utility must have a name that no variable has. Got {name!r}.", remedies="rename it")
         if not isinstance(given, Sequence) or len(given) != 2:
             raise TableError(
                 f"The utility {name!r} is a pair: the variables it depends on, and its values. Got {given!r}.",
@@ -289,7 +289,7 @@ class InfluenceDiagram:
         rows = encode(self.network, self.network._checked(given))
         if rows.rows != 1:
             raise EvidenceError(
-                f"This question is asked of one row of evidence. Got {rows.rows:,} rows.",
+                f"This query takes one row of evidence. Got {rows.rows:,} rows.",
                 remedies="give one value for each variable",
             )
         _, hard, soft = hard_and_soft(rows, self.names)[0]
@@ -323,7 +323,7 @@ class InfluenceDiagram:
         name = self._decision(decision)
         states, weights = self._evidence(given)
         if name in states:
-            raise EvidenceError(f"The decision {name!r} is made already.", column=name, remedies="leave it out")
+            raise EvidenceError(f"The decision {name!r} is given already.", column=name, remedies="leave it out")
         return {
             label: float(self._eliminated({**states, name: code}, weights, self._seen).utility)
             for code, label in enumerate(self.variable(name).labels)
@@ -412,7 +412,7 @@ class InfluenceDiagram:
                 continue
             joint = network.joint(given, one.scope)
             if len(joint) != 1:
-                raise EvidenceError("The expected utility is that of one row of evidence.", remedies="give one row")
+                raise EvidenceError("The expected utility needs one row of evidence.", remedies="give one row")
             total += float((joint[0] * one.values).sum())
         return total
 

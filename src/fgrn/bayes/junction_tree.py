@@ -21,15 +21,15 @@ SMALL_TOTAL, TRIES = 50_000, 6
 """With more joint states than the first number, this many more orders are tried."""
 
 SPARSE_TOTAL = 8_000
-"""Joint states for each variable, up to which the quickest rule is good enough for one question: to sum
+"""Joint states per variable up to which the fastest rule is good enough for one query: to sum
 them takes no longer than to count which neighbours are not joined."""
 
 QUICK_TOTAL = 20_000
-"""Joint states for each variable, up to which a tree for one question is good enough: to sum them takes no longer than
+"""Joint states per variable up to which a tree for one query is good enough: to sum them takes no longer than
 another order."""
 
 MANY_TIMES = 4
-"""How many times as many joint states make it worth while to try equals in other orders for one question."""
+"""The ratio of joint states from which other orders of equal variables are tried for one query."""
 
 Steps = list[tuple[int, list[int]]]
 """Variables in the order of their elimination, each with its neighbours at that time, by number."""

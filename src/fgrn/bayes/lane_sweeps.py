@@ -17,7 +17,7 @@ from ..engines.clique_lanes import LANES, CliquePass, Leg
 from .clique_sweeps import MANY_FACTORS, CliqueOrder, CliqueStep, CliqueSweep, RunningProduct
 
 SMALL_NUMBER = 1e-300
-"""The reciprocal of a smaller number may be none."""
+"""The reciprocal of a smaller number may overflow."""
 
 
 class VaryingTable(NamedTuple):

@@ -25,7 +25,7 @@ MOST_POLICIES = 300
 """Combinations of policies that are tried one by one."""
 
 LEAST_GAIN = 1e-12
-"""A gain of a smaller part of the expected utility is rounding."""
+"""A smaller gain, relative to the expected utility, is a rounding error."""
 
 
 class LimitedSolution(NamedTuple):

@@ -22,10 +22,10 @@ TOLERANCE = 1e-12
 """A step that gains no more than this share of the log-likelihood is the last."""
 
 RIDGE = 1e-9
-"""Share of the largest second derivative that is added to all: coefficients that the counts hardly tell stay put."""
+"""Share of the largest second derivative that is added to all, so that poorly determined coefficients do not move."""
 
 LARGEST = 300.0
-"""The largest log-odds: what never happens in the data would have infinite ones."""
+"""The largest log-odds, which would be infinite for events that never occur in the data."""
 
 SPREAD = 0.1
 """The standard deviation of coefficients in random starts."""

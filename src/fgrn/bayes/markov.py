@@ -78,7 +78,7 @@ class MarkovNetwork(FactoredModel):
     def learn(self, *arguments: Any, **options: Any) -> Any:
         """Raise a LearningError: factors are not distributions, and cannot be learnt."""
         raise LearningError(
-            "The factors of a MarkovNetwork are no distributions, and are not learnt. Learn a BayesianNetwork."
+            "The factors of a MarkovNetwork are not distributions, and are not learnt. Learn a BayesianNetwork."
         )
 
     def __repr__(self) -> str:

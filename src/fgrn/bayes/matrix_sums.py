@@ -12,10 +12,10 @@ from math import prod
 import numpy as np
 
 MANY_CELLS = 2**14
-"""Joint states of a clique, from which the axes of its tables are looked at."""
+"""Joint states of a clique from which matrix products are considered."""
 
 MANY_MULTIPLICATIONS = 512
-"""Multiplications in one product of matrices, below which to begin it takes longer than to make the large table."""
+"""Multiplications of a matrix product below which starting it takes longer than computing the large table."""
 
 
 def summed_by_matrices(

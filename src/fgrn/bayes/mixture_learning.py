@@ -31,13 +31,13 @@ ROWS_AT_ONCE = 2**13
 """Rows whose nearest centre is found at once."""
 
 LEAST_GAIN = 3e-4
-"""The part of the log-likelihood of rows kept back that a round must gain, so that there is another."""
+"""The relative gain in held-out log-likelihood that a round must reach for another round to follow."""
 
 MOST_KEPT_CELLS = 2**27
-"""Of the tables of all trees and rounds that a checkpoint keeps: 1 GiB."""
+"""The most cells of the tables of all trees and rounds in a checkpoint: 1 GiB."""
 
 TREES, ROUNDS, TREE_EPOCHS, STRENGTH = 16, 4, 5, 15.0
-"""Unless given: the trees, rounds, epochs of each tree in a round, and rows of the prior for each hidden state."""
+"""Defaults: trees, rounds, epochs of each tree in a round, and rows of the prior for each hidden state."""
 
 
 def tree_mixture(

@@ -28,7 +28,7 @@ STEPS = 20
 """EM steps for the hidden effects in one M-step."""
 
 NOISE = 1e-12
-"""A share of a probability that is taken for rounding when effects are found from a table."""
+"""A difference of this share of a probability counts as rounding error when effects are recovered from a table."""
 
 Effects: TypeAlias = list[np.ndarray]
 """The leak as one row, and for each parent a row for each of its states: distributions over ranks."""

@@ -26,7 +26,7 @@ from .compact_tables import (
 from .noisy_effects import NoisyMaxForm
 
 AFFIRMATIVE = frozenset({"yes", "true", "y", "t", "present", "positive", "on"})
-"""Labels that nobody means to be the state without an effect."""
+"""Labels that cannot mean the state without an effect."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -89,7 +89,7 @@ class InformationQueries:
         known = known_names(encode(me, me._checked(given)))
         if aim in known:
             raise EvidenceError(
-                f"The target {aim!r} is known already: nothing tells more of it.", remedies="leave out its value"
+                f"The target {aim!r} is known already, so that nothing adds to it.", remedies="leave out its value"
             )
         prices = settings.by_name(costs, self.variable)
         for name, price in prices.items():
@@ -168,6 +168,6 @@ def _single_value(value: Any) -> Any:
 def _check_one_row(found: np.ndarray) -> None:
     if len(found) != 1:
         raise EvidenceError(
-            f"This question is asked of one row of evidence. Got {len(found):,} rows.",
+            f"This query takes one row of evidence. Got {len(found):,} rows.",
             remedies="give one value for each variable",
         )

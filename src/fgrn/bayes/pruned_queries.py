@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from ..flow.parameters import Parameters, Specification
 
 FEW_ROWS = 16
-"""Rows whose posterior is always computed from what it depends on."""
+"""Up to this many rows, posteriors are always computed from the tables they depend on."""
 
 MOST_KEPT = 2**17
-"""Variables of a model times its pruned models that are kept: they can be made again."""
+"""The most cached variables times pruned models."""
 
 LARGE_TOTAL = 2**16
-"""Joint states of the cliques of the whole, from which few rows are always asked of what is not known in them."""
+"""Joint states of the cliques of the whole model from which a few rows always use cliques of unknown variables."""
 
 STATE_COST, VARIABLE_COST = 0.007, 60.0
-"""Microseconds: for a joint state of a clique in a row, and for a variable of a junction tree that is made."""
+"""Microseconds for a joint state of a clique in a row, and for a variable of a junction tree that is built."""
 
 
 class VariableList(NamedTuple):

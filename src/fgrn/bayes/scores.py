@@ -8,7 +8,7 @@ and q_i joint states of the parents, in natural logarithms:
     bdeu             sum log Gamma(a / q_i) - log Gamma(N_ij + a / q_i)
                      + sum log Gamma(N_ijk + a / (q_i r_i)) - log Gamma(a / (q_i r_i))         Heckerman et al. (1995)
     k2               the same with prior counts of 1 for a cell and r_i for a joint state      Cooper, Herskovits (1992)
-    log_likelihood   sum M_ijk log((N_ijk + s) / (N_ij + s r_i)): of rows M kept back, under tables of the others
+    log_likelihood   sum M_ijk log((N_ijk + s) / (N_ij + s r_i)): of rows M held out, under tables of the others
 
 a is the equivalent sample size, s the smoothing. Structures are equally probable a priori.
 """
@@ -42,7 +42,7 @@ class ScoreRule:
     Attributes:
         name: one of SCORES.
         equivalent_size: a of "bdeu": how many rows the prior stands for.
-        held_out: the share of the rows that "log_likelihood" keeps back, drawn at random.
+        held_out: the share of the rows that "log_likelihood" holds out, drawn at random.
         smoothing: s of "log_likelihood", there more than 0; and of the tables that are learnt.
         seed: of the draw.
     """

@@ -251,7 +251,7 @@ class SensitivityQueries:
         evidence = encode(me, me._checked(given))
         if len(evidence.log_scale) != 1:
             raise EvidenceError(
-                f"This question is asked of one row of evidence. Got {len(evidence.log_scale):,} rows.",
+                f"This query takes one row of evidence. Got {len(evidence.log_scale):,} rows.",
                 remedies="give one value for each variable",
             )
         ((_, known, weighted),) = hard_and_soft(evidence, self.names)

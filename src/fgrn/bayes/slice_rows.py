@@ -195,4 +195,4 @@ class SliceEStep:
 
     def batches(self, size: int, seed: int) -> Sequence[SliceEStep]:
         """See `EStep`."""
-        raise LearningError("The slices of a sequence follow each other, and have no batches.")
+        raise LearningError("Sequences of slices are not learnt in batches.")

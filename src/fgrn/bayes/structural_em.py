@@ -50,7 +50,7 @@ class StructuralEM:
         """Return the best network of all rounds, and the parts of its `SearchRecord`."""
         if self.rule.name == "log_likelihood":
             raise LearningError(
-                "Some values are missing or hidden, and rows kept back are scored only where all is known.",
+                "Some values are missing or hidden, and held-out rows are scored only if they are complete.",
                 remedies=Remedy("score the observed values", score="bic"),
             )
         now = self._forest() if start is None else start

@@ -180,7 +180,7 @@ def search(
     Args:
         data: the rows: a mapping of columns, any dataframe, or a file or stream larger than memory. Columns of
             measurements are put in bins first, see `Schema`.
-        score: "bic", "aic", "bdeu" or "k2"; or "log_likelihood", that of rows kept back.
+        score: "bic", "aic", "bdeu" or "k2"; or "log_likelihood", that of held-out rows.
         method: "hill_climbing"; "tabu", which begins where it ends; "order" (over orders of the columns), which begins
             where a tabu search ends (its score is never lower, if nothing is missing); "exact": the best of all
             structures, of up to 20 columns; or "pc": by tests of independence instead of a score.
@@ -198,9 +198,9 @@ def search(
         states: of columns that have states no row has, or more of them than are taken for a category.
         hidden: variables that no column has, with their states; give arcs to and from them by `start` or `required`.
         weights: for how many equal rows each row stands; the name of a column for a stream.
-        smoothing: a Dirichlet count for each cell of the tables, and of those that rows kept back are scored under.
+        smoothing: a Dirichlet count for each cell of the tables, and of those that held-out rows are scored under.
         equivalent_size: the equivalent sample size of "bdeu".
-        held_out: the share of rows that "log_likelihood" keeps back.
+        held_out: the share of rows that "log_likelihood" holds out.
         rounds: the most rounds of structural EM.
         draws: how often the missing values of a row are drawn in a round.
         seed: of everything random.
@@ -303,9 +303,7 @@ class StructureTable:
             table = TreeTable.of(data, states, weights)
             blank, evidence = table.blank, table.evidence
         if (evidence.row_weights > 0).sum() < 2:
-            raise LearningError(
-                "One row says nothing of what depends on what.", remedies="give a table of two rows or more"
-            )
+            raise LearningError("One row does not show any dependence.", remedies="give a table of two rows or more")
         if (evidence.row_weights != np.round(evidence.row_weights)).any():
             warn(
                 "The weights are not whole numbers, and a weight is taken for a number of equal rows: the table counts "
@@ -320,7 +318,7 @@ class StructureTable:
             if variable.name in blank.names:
                 raise LearningError(
                     f"{variable.name!r} is hidden, and a column of the table.",
-                    remedies="call one of them something else",
+                    remedies="rename one of them",
                 )
             if variable.cardinality < 2:
                 raise LearningError(
@@ -365,7 +363,7 @@ class StructureTable:
             number = self.blank.index[name]
             if name not in self.evidence.columns and not parents[number] and not any(number in one for one in parents):
                 raise LearningError(
-                    f"The hidden variable {name!r} has no arc to begin with, so that nothing can be learnt of it.",
+                    f"The hidden variable {name!r} has no arc at the start, so that nothing can be learnt about it.",
                     value=name,
                     remedies=Remedy("give it arcs", required=[(name, self.evidence.columns[0])]),
                 )
@@ -389,7 +387,7 @@ def score_of(network: BayesianNetwork, data: frames.Data, rule: ScoreRule, weigh
         )
     if not evidence.complete:
         raise LearningError(
-            "Some values are missing, and the score is one of rows in which everything is known.",
+            "Some values are missing, and the score needs complete rows.",
             remedies=("impute them (`complete`)", "find a structure with `fgrn.search`, which tells its score"),
         )
     order = [evidence.columns.index(name) for name in network.names]

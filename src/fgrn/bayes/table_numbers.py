@@ -16,7 +16,7 @@ DIGITS_OF_FACTOR = 35
 """Zeros after the decimal point of a number, up to which it counts as one factor: `MANY_FACTORS` such are 1e-280."""
 
 MOST_NUMBERS = 2**22
-"""Numbers of all sweeps that are kept for one set of tables: 32 MB. They can be made again."""
+"""The most numbers of all cached sweeps for one set of tables: 32 MB."""
 
 
 class TableNumbers(dict[str, np.ndarray]):

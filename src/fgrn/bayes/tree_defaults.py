@@ -21,7 +21,7 @@ BATCH_ROWS, BATCHES = (400, 1000), 16
 """The fewest and the most rows of a batch, and the number of batches within these limits."""
 
 MOST_EPOCHS, PATIENCE = 30, 5
-"""The most epochs of learning, and after how many without gain for the rows kept back it ends."""
+"""The most epochs of learning, and after how many without gain for the held-out rows it ends."""
 
 FIRST_AND_LAST_STEP = (0.55, 0.03)
 """The weight of a batch in the decayed counts, at the first and at the last update."""
@@ -58,7 +58,7 @@ class TreeSizes:
         """Return the sizes that are tried for a table.
 
         Trees that share tables where hidden variables have many states: others would be too large. Else trees that
-        share nothing; where nothing was asked for, and rows are kept back for a `choice`, both.
+        share nothing; where nothing was asked for, and rows are held out for a `choice`, both.
 
         Args:
             levels: of a column, in the mean.

@@ -123,9 +123,9 @@ def tan(
     table = TreeTable.of(data, states, weights, label)
     table.check_columns((label,) if top is None else (label, top))
     if top == label:
-        raise LearningError(f"The root of the tree is another column than the class, {label!r}.")
+        raise LearningError(f"The root of the tree must not be the class, {label!r}.")
     if len(table.names) < 2:
-        raise LearningError(f"There is no column beside the class, {label!r}, to tell it from.")
+        raise LearningError(f"There is no column apart from the class, {label!r}, to predict it from.")
     search = _Search(table, table.names.index(label), top, penalty_rate(penalty, table.evidence.weight))
     return search.learnt(smoothing=smoothing, epochs=epochs, tolerance=tolerance, threads=threads, watch=watch)
 
@@ -163,17 +163,17 @@ def column_states(columns: Mapping[str, Any], given: Any) -> dict[str, Any]:
             plain_value(label, name)  # an error for a date, or another value that is no label
         endless = next((label for label in labels if label in (inf, -inf)), None)
         if endless is not None:
-            raise SchemaError("infinity is no state.", column=name, value=endless, remedies=REPLACE)
+            raise SchemaError("infinity is not a state.", column=name, value=endless, remedies=REPLACE)
         fractions = any(isinstance(label, float) and not label.is_integer() for label in labels)
         if len(labels) > (MOST_NUMBERS if fractions else MOST_LEVELS):
             raise SchemaError(
-                f"{len(labels):,} different values are too many for a table with a line for each.",
+                f"{len(labels):,} different values are too many for a table with a row for each.",
                 column=name,
                 remedies=(
                     "put numbers in bins (schema = fgrn.Schema.infer(table), then schema.codes(table) in place of "
                     "the table, and states=schema.states)",
                     "leave names and identifiers out",
-                    Remedy("if all of them are meant, say so", states=...),
+                    Remedy("if all of them are states, list them", states=...),
                 ),
             )
     return found

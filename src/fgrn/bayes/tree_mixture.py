@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ..plan.plan import Layout
 
 MIXED_PARTS = ("marginal", "likelihood")
-"""What there is of each row: other messages have no meaning over all trees."""
+"""The parts of messages that a mixture has; others have no meaning over all trees."""
 
 MOST_CELLS_AS_ONE = 2**27
 """Of the tables of a mixture as one network: 1 GiB."""
@@ -214,7 +214,7 @@ class TreeMixture(Queries):
         """
         name = settings.name_of(name, self.variable)
         if name not in self.network._spec.layout.prior_names:
-            raise FgrnError(f"{name!r} is not the hidden variable of the root; in a mixture only that has a message.")
+            raise FgrnError(f"{name!r} is not the hidden variable of the root; only that has a message in a mixture.")
         return self.root_message(self.propagate(data, keep=[name], parts=["marginal"], engine=engine).marginal(name))
 
     def root_message(self, marginal: np.ndarray) -> np.ndarray:

@@ -27,7 +27,7 @@ output_option = click.option("-o", "--output", default="-", show_default=True, m
 @click.argument("data")
 @output_option
 @click.option("--proba/--no-proba", default=True, show_default=True, help="Also write the probability of each class.")
-@click.option("--keep/--no-keep", default=True, show_default=True, help="Write the columns of DATA, too.")
+@click.option("--keep/--no-keep", default=True, show_default=True, help="Also write the columns of DATA.")
 @common.unseen_option
 @common.reading
 @common.json_option
@@ -166,7 +166,7 @@ def complete(
     common.check_table(output, as_json)
     common.check_other(output, {"DATA": data, "MODEL": model})
     if no_uncertainty and draws is None:
-        raise click.UsageError("--no-uncertainty is for tables that are drawn: say --draws M, too.")
+        raise click.UsageError("--no-uncertainty is for tables that are drawn: add --draws M.")
     estimator = common.estimator(model, unseen)
     if hasattr(estimator, "forecast"):
         _complete_sequences(estimator, common.read_for(estimator, data, **options), output, proba, draws, as_json)
@@ -303,8 +303,8 @@ def _with_fractions(estimator: Any, source: Any) -> tuple[Collection[str], Colle
     metavar="COLUMN=VALUE",
     help="A value; may be repeated. Instead of DATA, or on top of it.",
 )
-@click.option("--class", "target", help="The class or cluster to explain; the likeliest unless given.")
-@click.option("--picture", metavar="FILE", help="Draw it, too (.svg, .png, .pdf).")
+@click.option("--class", "target", help="The class or cluster to explain. [the most probable one]")
+@click.option("--picture", metavar="FILE", help="Also draw it, to this file (.svg, .png, .pdf).")
 @common.unseen_option
 @common.reading
 @common.json_option
@@ -388,10 +388,10 @@ def _class_of(estimator: Any, text: str) -> Any:
 @click.option("--given", "--set", "given", multiple=True, metavar="NAME=VALUE",
               help="What is known; may be repeated. Of a network also NAME!=STATE or NAME=[W,W,...].")  # fmt: skip
 @click.option("--detail", type=click.Choice(["auto", "full", "compact", "names"]), default="auto", show_default=True,
-              help="How much is shown of each variable of a network.")  # fmt: skip
+              help="How much to show of each variable of a network.")  # fmt: skip
 @click.option("--only", multiple=True, metavar="NAME", help="A variable to draw, of a network; may be repeated.")
 @click.option("--method", type=click.Choice(["exact", "loopy"]), default="exact", show_default=True,
-              help="loopy approximates, for networks that are too wide.")  # fmt: skip
+              help="loopy: an approximation, for networks too large for exact inference.")  # fmt: skip
 @common.rescale_option
 @common.json_option
 def draw(

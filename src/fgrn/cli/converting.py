@@ -35,7 +35,9 @@ def convert(source: str, target: str, from_: str | None, to_: str | None, rescal
 
     if to_ is None and ending(target) not in EXTENSIONS:
         ends = ", ".join(EXTENSIONS)
-        raise click.UsageError(f"OUT is {target!r}: its format is told by the end of its name ({ends}), or by --to.")
+        raise click.UsageError(
+            f"OUT is {target!r}: its format must be given by the extension of its name ({ends}), or by --to."
+        )
     common.check_other(target, {"IN": source}, "OUT")
     if source.endswith(".fgrn"):
         document = (_two_slices(source) or any_model_of(source)).to_document()

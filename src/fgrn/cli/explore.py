@@ -24,9 +24,13 @@ Examples
 @click.command(epilog=EXAMPLES)
 @click.argument("model")
 @click.argument("data", required=False)
-@click.option("-o", "--output", metavar="FILE", help="The page, an .html file; else MODEL's name with .html, here.")
-@click.option("--title", help="Over the page; else the name of MODEL.")
-@click.option("--serve", is_flag=True, help="Serve the page on this machine alone; Python infers. For large models.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="The page to write, an .html file. [MODEL's name with .html, in this folder]"
+)
+@click.option("--title", help="Title of the page. [the name of MODEL]")
+@click.option(
+    "--serve", is_flag=True, help="Serve the page on this machine only, with inference in Python; for large models."
+)
 @networks.format_option("from", "MODEL", (*FORMATS, *READ_ONLY))
 @common.rescale_option
 @common.json_option

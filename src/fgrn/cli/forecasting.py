@@ -15,9 +15,9 @@ from .tracking import TrackedRows, dynamic_of, write_records
 @click.command(epilog="\b\nExample\n  fgrn forecast machines.fgrn log.csv --steps 3 -o next.csv")
 @click.argument("model")
 @click.argument("data")
-@click.option("--steps", type=click.IntRange(1), default=1, show_default=True, help="How many steps.")
-@click.option("--sequence", metavar="COLUMN", help="Of a dynamic network: the column that tells sequences apart.")
-@click.option("--time", metavar="COLUMN", help="Of a dynamic network: the column by which rows are ordered.")
+@click.option("--steps", type=click.IntRange(1), default=1, show_default=True, help="Number of steps to forecast.")
+@click.option("--sequence", metavar="COLUMN", help="For a dynamic network: the column that identifies sequences.")
+@click.option("--time", metavar="COLUMN", help="For a dynamic network: the column by which rows are ordered.")
 @output_option
 @common.unseen_option
 @common.reading
@@ -44,7 +44,7 @@ def forecast(
     estimator: Any = common.estimator(model, unseen)
     if not hasattr(estimator, "forecast"):
         raise FgrnError(
-            f"{model!r} is a {type(estimator).__name__}, whose rows do not follow each other.",
+            f"{model!r} is a {type(estimator).__name__}, which is not a model of sequences.",
             remedies="learn a model of sequences with `fgrn fit --model hmm`",
         )
     table = common.read_for(estimator, data, **options)

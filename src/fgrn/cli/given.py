@@ -68,7 +68,7 @@ def weights_of(variable: Variable, text: str) -> np.ndarray | None:
     try:
         weights = np.array([float(word) for word in text[1:-1].split(",")])
     except ValueError:
-        raise EvidenceError(f"{text} is no list of numbers, such as [0.2,0.8].") from None
+        raise EvidenceError(f"{text} is not a list of numbers, such as [0.2,0.8].") from None
     if len(weights) != variable.cardinality:
         states = shortened(variable.labels)
         raise EvidenceError(
@@ -136,12 +136,12 @@ def known_columns(columns: Sequence[str], names: Sequence[str], path: str, use: 
             f"no column is a variable of the network. {nearest(others[0], names)}",
             file=repr(path),
             column=others[0],
-            remedies="rename the columns, or if the first line is a row, say --no-header",
+            remedies="rename the columns, or if the first line is data, add --no-header",
         )
     if others:
         near = dict.fromkeys(one for name in others for one in near_names(name, names)[:1] if one not in known)
         hint = f" {did_you_mean(near)}" if near else ""
-        verb = "is no variable" if len(others) == 1 else "are no variables"
+        verb = "is not a variable" if len(others) == 1 else "are not variables"
         tell(f"{path}: {shortened([repr(name) for name in others])} {verb} of the network: left out.{use}{hint}")
     return known
 

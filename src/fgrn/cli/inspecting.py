@@ -90,7 +90,10 @@ def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool,
     remarks = [visible(f"  {record['column']}: {remark}") for record in found for remark in record["remarks"]]
     if doubt:
         names = visible(shortened([record["column"] for record in found], 4))
-        remarks.insert(0, f"  the first line: each name is a value of its own column ({names}). A row? say --no-header")
+        remarks.insert(
+            0,
+            f"  the first line: each name is a value of its own column ({names}). If it is data, add --no-header",
+        )
     if remarks:
         say("\nLook at\n" + "\n".join(remarks))
 
@@ -212,11 +215,11 @@ def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[
     odd = words_among_numbers(counts)
     if odd and record["kind"] != "unfit":
         words = shortened([repr(word) for word in odd], 4)
-        out.append(f"{words} {'is no number' if len(odd) == 1 else 'are no numbers'}, and all other values are")
+        out.append(f"{words} {'is not a number' if len(odd) == 1 else 'are not numbers'}, and all other values are")
     if all(isinstance(value, str) and WHOLE.fullmatch(value) for value in counts) and any("," in v for v in counts):
-        out.append(f"numbers such as {first!r}, taken for words: they have thousands separators, it seems; remove them")
+        out.append(f"numbers such as {first!r}, taken as words: they seem to have thousands separators; remove them")
     elif all(isinstance(value, str) and DECIMAL_COMMA.fullmatch(value) for value in counts):
-        out.append(f"numbers such as {first!r}, taken for words: say --decimal ,")
+        out.append(f"numbers such as {first!r}, taken as words: add --decimal ,")
     if len(counts) == 1:
         out.append(f"always {first!r}: says nothing")
     elif record["kind"] in ("levels", "ordered"):
@@ -230,18 +233,22 @@ def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[
 
 @click.command(epilog="\b\nExample\n  fgrn compare answers.csv --sizes 1,2,3,4,5,6 --starts 4")
 @click.argument("data")
-@click.option("--sizes", help="Numbers of hidden states to try, with commas; else more until the criterion gets worse.")
+@click.option(
+    "--sizes", help="Numbers of hidden states to try, separated by commas. [1, 2, ... until the criterion gets worse]"
+)
 @click.option(
     "--criterion", type=click.Choice(["bic", "aic", "held_out"]), default="bic", show_default=True, help="What decides."
 )
-@click.option("--epochs", type=click.IntRange(1), help="The most epochs of learning. [1000]")
+@click.option("--epochs", type=click.IntRange(1), help="The limit of epochs of learning. [1000]")
 @click.option("--smoothing", type=common.FiniteRange(0, common.MOST_SMOOTHING),
               help="Count added to every cell of every table. [0.01]")  # fmt: skip
-@click.option("--starts", type=click.IntRange(1), help="Random initialisations of each; the best is kept. [4]")
+@click.option(
+    "--starts", type=click.IntRange(1), help="Random initialisations for each number of states; the best is kept. [4]"
+)
 @common.schema
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For random starts.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
 @click.option("--weights", metavar="COLUMN", help="The column with the weight of each row.")
-@click.option("--picture", metavar="FILE", help="Draw it, too (.svg, .png, .pdf).")
+@click.option("--picture", metavar="FILE", help="Also draw it, to this file (.svg, .png, .pdf).")
 @common.stream_option
 @common.reading
 @common.json_option

@@ -42,7 +42,7 @@ class Remarks:
         """Print the remarks that need all batches."""
         for column, word in self._words.items():
             count = "once" if self._times[column] == 1 else f"{self._times[column]:,} times"
-            self.say(f"{word!r} in column {column!r} is no number: taken as unknown{self._kept}, {count}.")
+            self.say(f"{word!r} in column {column!r} is not a number: taken as unknown{self._kept}, {count}.")
 
 
 def matching(model: LatentEstimator, table: Any, remarks: Remarks | None = None) -> Any:
@@ -57,7 +57,7 @@ def matching(model: LatentEstimator, table: Any, remarks: Remarks | None = None)
     present = dict(zip(table.column_names, table.columns, strict=True))
     if not present.keys() & set(names):
         raise SchemaError(
-            f"This table has none of the columns of the model ({shortened(names)}). Is its first line a row? Then say "
+            f"This table has none of the columns of the model ({shortened(names)}). If its first line is data, add "
             "--no-header."
         )
     gone = [name for name in names if name not in present]

@@ -26,7 +26,7 @@ BESIDE = 32
 @click.option("--residuals", is_flag=True, help="Also show the residuals of each pair of items; needs DATA.")
 @click.option("--profile", is_flag=True, help="Also show intervals from the profile likelihood of estimates on the "
               "boundary; needs DATA.")  # fmt: skip
-@click.option("--html", metavar="FILE", help="Write the report as an HTML page, too.")
+@click.option("--html", metavar="FILE", help="Also write the report as an HTML page.")
 @common.reading
 @common.json_option
 def report(
@@ -95,8 +95,10 @@ def _write_page(place: str, body: str) -> None:
 
 @click.command(epilog="\b\nExample\n  fgrn prototypes people.fgrn --picture prototypes.svg")
 @click.argument("model")
-@click.option("--most", type=click.IntRange(1), default=12, show_default=True, help="Values shown of each.")
-@click.option("--picture", metavar="FILE", help="Draw them, too (.svg, .png, .pdf).")
+@click.option(
+    "--most", type=click.IntRange(1), default=12, show_default=True, help="Number of values to show for each."
+)
+@click.option("--picture", metavar="FILE", help="Also draw them, to this file (.svg, .png, .pdf).")
 @common.json_option
 def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> None:
     """Show the profile of each class or cluster: values more frequent there than in the baseline, largest effect first.

@@ -105,12 +105,16 @@ def write_records(records: list[dict[str, Any]], output: str, as_json: bool) -> 
 @click.argument("network")
 @click.argument("data")
 @click.option("--method", type=click.Choice(METHODS), default="smooth", show_default=True,
-              help="Given the whole sequence; given it up to each row (filter); or the states that are likeliest "
-              "together (path).")  # fmt: skip
-@click.option("--sequence", metavar="COLUMN", help="The column that tells sequences apart. [as in NETWORK]")
-@click.option("--time", metavar="COLUMN", help="The column by which rows of a sequence are ordered; as they are, else.")
+              help="smooth: given the whole sequence; filter: given the rows so far; path: the most probable joint "
+              "states.")  # fmt: skip
+@click.option("--sequence", metavar="COLUMN", help="The column that identifies sequences. [as in NETWORK]")
+@click.option(
+    "--time", metavar="COLUMN", help="The column by which rows of a sequence are ordered. [the order of the table]"
+)
 @click.option("--learn", "learnt", metavar="MODEL", help="First learn the tables from DATA, and write MODEL (.fgrn).")
-@click.option("--epochs", type=click.IntRange(1), default=50, show_default=True, help="With --learn: the most epochs.")
+@click.option(
+    "--epochs", type=click.IntRange(1), default=50, show_default=True, help="With --learn: the limit of epochs."
+)
 @click.option("--smoothing", type=common.FiniteRange(0, common.MOST_SMOOTHING), default=0.01, show_default=True,
               help="With --learn: count added to every cell of every table.")  # fmt: skip
 @output_option
@@ -141,7 +145,9 @@ def track(
     if learnt is not None:
         history = model.learn(rows.columns, epochs=epochs, smoothing=smoothing, tolerance=1e-6, accelerate=True)
         model.save(learnt)
-        tell(f"written: {learnt} ({counted(history.epochs, 'epoch')}, log-likelihood {history.per_row[-1]:.4f} a row)")
+        tell(
+            f"written: {learnt} ({counted(history.epochs, 'epoch')}, log-likelihood {history.per_row[-1]:.4f} per row)"
+        )
     if method == "path":
         found = rows.path(model.most_probable(rows.columns).labels)
     else:

@@ -64,7 +64,7 @@ OPTIONS = {
     "unseen": "--unseen ACTION",
     "variables": "--only NAME",
 }
-"""The option for each parameter that a message may name, and what its value is called; nothing for a flag."""
+"""The option for each parameter that a message may name, with a placeholder for its value; none for a flag."""
 
 COMMANDS = {"max_hidden": "`fgrn compare --sizes`", "model": "`fgrn fit`"}
 """The command for each parameter that is not an option."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 LARGEST_CONTINUOUS = 1e50
-"""Of the numbers of a continuous column: the fourth powers of larger ones, in standard errors, would overflow."""
+"""The largest number of a continuous column: fourth powers of larger ones, in standard errors, would overflow."""
 
 
 def frozen(values: Iterable[object] | np.ndarray, dtype: type | str = np.int64) -> np.ndarray:
@@ -51,4 +51,4 @@ def first_beyond(numbers: np.ndarray) -> tuple[int, str] | None:
         return None
     row = int(beyond.argmax())
     endless = np.isinf(numbers[row])
-    return row, "is no finite number." if endless else f"is beyond {LARGEST_CONTINUOUS:g}, so that its powers overflow."
+    return row, "is not a finite number." if endless else f"is beyond {LARGEST_CONTINUOUS:g}, so its powers overflow."

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 BYTES_AT_ONCE = 2**22
-"""Of an array that does not lie row by row, as much is copied at a time to be digested."""
+"""Bytes that are copied at a time to hash an array that is not contiguous."""
 
 
 def digest(*things: object) -> str:

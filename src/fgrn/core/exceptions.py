@@ -353,7 +353,7 @@ def first_line(error: Exception) -> str:
 
 
 NEAR = 0.65
-"""How alike a name is, from 0 to 1, that may be meant: of four letters and six with three in common it is not."""
+"""The least similarity, from 0 to 1, of a name that is suggested; three common letters of four and six are too few."""
 
 
 def near_names(name: object, known: Iterable[str]) -> list[str]:

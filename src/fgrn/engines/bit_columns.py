@@ -9,13 +9,13 @@ import numpy as np
 
 WORD = 64
 MOST_STATES = 16
-"""States of a column that is kept as bits, so that its bits take no more than two bytes a row."""
+"""The most states of a column that is stored as bits, so that it takes at most two bytes per row."""
 
 MOST_WEIGHTS = 64
-"""Different weights of rows: those of each are put together, and their last word is filled up."""
+"""The most different weights of rows: rows of each weight are stored together, and their last word is padded."""
 
 BLOCK_WORDS = 256
-"""Words that are worked on at a time, so that the rows of some cells stay near the processor."""
+"""Words that are processed at a time, so that the rows of some cells stay in the cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class BitColumns:
 
     bits      (states of all columns, words)
     first     (columns,) the first state of each column; -1 for a column of too many states
-    blocks    (blocks, 3) where a block of words begins and ends, and whether its rows are kept back
+    blocks    (blocks, 3) where a block of words begins and ends, and whether its rows are held out
     weights   (blocks,) the weight of every row of a block
     """
 
@@ -37,7 +37,7 @@ class BitColumns:
     def of(cls, codes: np.ndarray, sizes: np.ndarray, weights: np.ndarray, train: int) -> BitColumns | None:
         """Return the bits of codes, (columns, rows), with a weight for each row or one for all.
 
-        Rows from `train` on are kept back. None if there are too many different weights.
+        Rows from `train` on are held out. None if there are too many different weights.
         """
         rows = codes.shape[1]
         kinds, kind = (weights, np.zeros(rows, dtype=np.int64))
@@ -45,7 +45,7 @@ class BitColumns:
             kinds, kind = np.unique(weights, return_inverse=True)
         if len(kinds) > min(MOST_WEIGHTS, 1 + rows // WORD):
             return None
-        part = kind.ravel() + len(kinds) * (np.arange(rows) >= train)  # rows of one weight, kept back or not
+        part = kind.ravel() + len(kinds) * (np.arange(rows) >= train)  # rows of one weight, held out or not
         order = np.argsort(part, kind="stable")
         inside = np.bincount(part, minlength=2 * len(kinds))
         words = -(-inside // WORD)

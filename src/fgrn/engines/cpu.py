@@ -45,7 +45,7 @@ COUNTED_CELLS, COUNTED_BLOCKS = 2**21, 16
 """States visited per call when counting, at least; and calls, at most, unless one would read over MOST_COUNTED rows."""
 
 MOST_COUNTED = 2**18
-"""What is known of so many rows is in memory at once, if it is kept on disk."""
+"""The most rows whose evidence is in memory at once, if it is stored on disk."""
 
 VISITS = 24
 """How often a call visits as many states as it has to clear and add up, so that this is negligible too."""

@@ -97,7 +97,7 @@ def _places(plan: Plan) -> np.ndarray:
 
 
 def _sources(plan: Plan) -> np.ndarray:
-    """Return, per Source that is no Factor, the offset and states of its variable in a row of messages, its prior."""
+    """Return, per Source except Factors, the offset and states of its variable in a row of messages, its prior."""
     sources = ~plan.is_factor
     edges = plan.source_edge[sources]
     places = (plan.offset[edges], plan.cardinality[edges], plan.source_at[sources])

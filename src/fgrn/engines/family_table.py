@@ -56,7 +56,7 @@ class FamilyTable:
     codes     (columns, rows), each column contiguous
     sizes     the number of states of each column
     weights   (rows,), or (1,) if all are equal
-    train     rows from this one on are kept back, and scored under tables of the others
+    train     rows from this one on are held out, and scored under tables of the others
     term      a key of TERMS
     threads   how many threads count; None for all processors
     """

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..tables.encoded import Evidence
 
 FEWEST_ROWS = 16
-"""Fewer rows are over before matrices are filled."""
+"""With fewer rows, setting up matrices takes longer than it saves."""
 
 SMALL_PRODUCT = 2**19
 """Multiplications of a product of matrices that BLAS does at once, without copying the matrices first."""
@@ -49,7 +49,7 @@ BLOCK_PRODUCTS = 8
 """Products of each table in a block of rows: its counts are summed with those of other blocks."""
 
 LEAST = 1e-290
-"""What stands for a probability of zero between two cliques, so that no message is divided by zero."""
+"""The value that replaces a probability of zero between two cliques, so that no message is divided by zero."""
 
 
 NOTHING = np.zeros(0)

@@ -57,10 +57,10 @@ def register(
 ) -> None:
     """Register an engine by a name, to be used as `engine=name`; a name can be registered only once."""
     if name in _entries or name == "auto":
-        raise FgrnError(f"There is an engine {name!r} already.")
+        raise FgrnError(f"An engine {name!r} is registered already.")
     unknown = set(does) - set(ABILITIES)
     if unknown:
-        raise FgrnError(f"An engine does some of {', '.join(ABILITIES)}. Got {', '.join(sorted(unknown))} instead.")
+        raise FgrnError(f"Abilities of engines are {', '.join(ABILITIES)}. Got {', '.join(sorted(unknown))} instead.")
     if set(does) != set(ABILITIES) and fallback not in _entries:
         raise FgrnError(f"The engine {name!r} delegates to {fallback!r}, and there is no such engine.")
     _entries[name] = Entry(module, attribute, frozenset(does), fallback, library)

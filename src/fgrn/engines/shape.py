@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..tables.encoded import Evidence
 
 MORE_CODES = 640
-"""Codes of one pack where the tables of all packs together have at most MOST_CELLS: four leaves of 4, and a hole."""
+"""Codes of one pack where the tables of all packs together have at most MOST_CELLS: four leaves of 4."""
 
 ROWS_PER_CODE = 32
 """Rows of data for every code of a pack, at least: its joint table is made anew in every epoch."""

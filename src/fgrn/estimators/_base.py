@@ -44,10 +44,10 @@ from ._streams import encoded_stream, online_batches
 from ._tables import Classes, Columns, TableEstimator, check_lengths, is_array
 
 FAINTEST_STATE = 1e-9
-"""A hidden state of smaller probability is none of a class."""
+"""A hidden state of smaller probability does not belong to a class."""
 
 DECIDING = ("decision_network_", "second_decision_network_")
-"""The attributes with the networks that were refined for the class, where there are any."""
+"""The attributes of the networks that were refined to predict the class, if there are any."""
 
 
 class LatentEstimator(TableEstimator):
@@ -163,7 +163,7 @@ class LatentEstimator(TableEstimator):
         """Choose a network for an encoded table, and learn its tables."""
         if self.checkpoint is not None and not isinstance(self.random_state, Integral):
             raise LearningError(
-                "must be a number where there is a checkpoint: random starts have to be the same again.",
+                "must be a number if there is a checkpoint, so that random starts can be repeated.",
                 setting="random_state",
                 value=self.random_state,
             )
@@ -195,11 +195,11 @@ class LatentEstimator(TableEstimator):
 
     def _interrupted(self, when: str) -> InterruptedWarning:
         if self.checkpoint is None:
-            remedy = Remedy("to be able to go on from there, fit", "checkpoint='run.ckpt'", checkpoint=...)
+            remedy = Remedy("to be able to continue next time, fit", "checkpoint='run.ckpt'", checkpoint=...)
         else:
             path = str(self.checkpoint.path if isinstance(self.checkpoint, Checkpoint) else self.checkpoint)
             python = f"checkpoint=fgrn.Checkpoint({path!r}, resume=True)"
-            remedy = Remedy("to go on from there, fit", python, checkpoint=path, resume=True)
+            remedy = Remedy("to continue, fit", python, checkpoint=path, resume=True)
         return InterruptedWarning(f"fit was interrupted {when}; the best model so far is kept.", remedies=remedy)
 
     def _learnable(self, X: Any, sample_weight: Any, classes: Classes | None) -> Evidence:
@@ -379,7 +379,7 @@ class LatentEstimator(TableEstimator):
             impossible.update(np.flatnonzero(np.isnan(messages).any(axis=1)).tolist())
         rows = sorted(impossible)
         warn(
-            f"{why} Answered as if nothing were known of such a row.",
+            f"{why} The answer for such a row is the one without evidence.",
             ImpossibleRowWarning,
             rows=rows,
             remedies=Remedy("learn tables without zeros", smoothing=...),

@@ -303,7 +303,7 @@ class ClassAnalysis(KeptRows):
         if most >= rows.weight:
             raise LearningError(
                 f"The model with {model.n_classes + 1} classes has {counted(most, 'free parameter')}, and the rows are "
-                f"{rows.weight:,g} in all: this test is for many more rows than parameters.",
+                f"{rows.weight:,g} in all: this test needs many more rows than parameters.",
                 remedies=("compare models with fewer classes", "use `bootstrap_lrt`"),
             )
         pair = one_class_more(rows, self._refit(n_init), model.n_classes, self._seed())
@@ -381,7 +381,7 @@ class ClassAnalysis(KeptRows):
         theirs = other._estimates()
         same = theirs.names == model.names and theirs.levels == model.levels
         if not same or other.schema_.continuous != self.schema_.continuous:
-            raise LearningError("Two solutions are compared that have the same columns with the same levels.")
+            raise LearningError("Two solutions to compare must have the same columns with the same levels.")
         first, second = (one.posterior(rows)[0].argmax(axis=1) for one in (model, theirs))
         return SolutionComparison.of(first, second, rows.weights, (model.n_classes, theirs.n_classes))
 

@@ -210,7 +210,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         bad = next((one for one in words if not is_text(one)), None)
         if bad is not None:
             raise SchemaError(
-                f"the class {bad!r} is no text, so no file can hold it.", row=given.index(bad), column=name, value=bad
+                f"the class {bad!r} is not text, so no file can hold it.", row=given.index(bad), column=name, value=bad
             )
         if found and codes is None:
             warn_of_missing_classes(name, found)

@@ -54,7 +54,7 @@ class ContinuousColumns(LatentEstimator):
         names = self.schema_.continuous
         if names and self.cycles > 1:
             raise LearningError(
-                "must be 1 with continuous columns, which are learnt with one update of each table per epoch.",
+                "must be 1 with continuous columns, which are learnt with one cycle per epoch.",
                 setting="cycles",
                 value=self.cycles,
                 remedies=Remedy("use one", cycles=1),
@@ -105,7 +105,7 @@ class ContinuousColumns(LatentEstimator):
             return super()._fit_stream(X, sample_weight, target, executor)
         if executor is not None:
             raise LearningError(
-                "columns are learnt on this machine.",
+                "columns cannot be learnt on a cluster.",
                 setting="continuous",
                 remedies=("leave the cluster out", Remedy("put the numbers into bins", continuous=None)),
             )

@@ -86,7 +86,7 @@ class ExternalVariables(ClassAnalysis):
         settings.choice("steps", steps, (1, 2, 3), LearningError)
         if self.n_hidden_ == 1:
             raise LearningError(
-                "The model has one class only, which all rows belong to: there is no membership to regress.",
+                "The model has only one class, so that there is no membership to regress.",
                 remedies="fit at least two classes",
             )
         self._refuse_swapped(covariates, X, "covariates")

@@ -45,8 +45,8 @@ def encoded_stream(model: LatentEstimator, X: Any, sample_weight: Any, target: A
     """
     if executor is not None and getattr(model, "n_hidden", None) == "auto":
         raise LearningError(
-            "The number of hidden states is chosen on one machine.",
-            remedies=Remedy("compare some of the rows there, and go on", n_hidden=...),
+            "The number of hidden states cannot be chosen on a cluster.",
+            remedies=Remedy("compare numbers of states on some of the rows, and continue", n_hidden=...),
         )
     with ReadingProgress(model.verbose) as told:
         return _encoded_stream(model, X, sample_weight, target, executor, told)

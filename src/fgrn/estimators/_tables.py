@@ -47,7 +47,7 @@ def _warn_of_numbers_as_names(names: list[Any]) -> None:
     """Warn that column names that are not text are replaced by x0, x1, ..., unless they are 0, 1, ..."""
     if names != list(range(len(names))):
         warn(
-            f"The names of the columns are no text ({shortened(names, 3)}): in the model they are x0, x1, x2, ..., by "
+            f"The names of the columns are not text ({shortened(names, 3)}): in the model they are x0, x1, x2, ..., by "
             "their places.",
             TableWarning,
             value=names[0],
@@ -191,7 +191,7 @@ def _refuse_flat(X: Any) -> None:
     """Raise an error if a single row or value is given instead of a table."""
     if isinstance(X, PathLike) or hasattr(X, "batches") or (isinstance(X, str) and "." in X):
         raise ValueError(
-            "Expected a 2D table in memory. Of rows in files ask batch by batch: for rows in fgrn.Stream(path)."
+            "Expected a 2D table in memory. For rows in files, predict batch by batch: for rows in fgrn.Stream(path)."
         )
     first = X[0] if isinstance(X, (list, tuple)) and X else [()]
     if isinstance(first, Mapping):

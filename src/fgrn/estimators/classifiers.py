@@ -37,14 +37,14 @@ from ._convergence import FitConvergenceWarning
 from ._state_count import Choosing
 
 USUAL_SECONDS = 5.0
-"""About what choosing a classifier takes on one processor unless seconds are given."""
+"""The approximate time of choosing a classifier on one processor, unless seconds are given."""
 
 
 class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
     """Classifier by a Latent Variable Model: one hidden variable explains the columns and the class.
 
     Unless told otherwise it is chosen for the class: each class has hidden states of its own, as many as tell the class
-    of rows that were kept back best, one (naive Bayes) among them; and the tables are refined so that they tell the
+    of held-out rows best, one (naive Bayes) among them; and the tables are refined so that they tell the
     class (see `decision_network_`), if that helps. With a number as `n_hidden` it is the model of the paper, whose
     hidden states are shared by all classes.
 
@@ -59,7 +59,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
             "auto": the better of "per_class" and "tan" with n_hidden="auto" and criterion="log_loss", else "shared";
             not "tree", which takes longer on most tables, and had the smaller log-loss on few of those that were tried.
         refine: whether tables that tell the class are made beside those that describe the rows: "auto", if the log-loss
-            of rows kept back is better for it; never with shared states, where True or a number is an error. With
+            of held-out rows is better for it; never with shared states, where True or a number is an error. With
             "tree" they are only if it is True or a number: "auto" finds a temperature alone. A number is the strength
             of the penalty by which they are drawn to tables that tell nothing of the class; else several strengths are
             compared.
@@ -71,15 +71,15 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
             accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
         learn_prior: whether the prior of the hidden variable is learnt.
-        criterion: for n_hidden="auto": "log_loss" of the class in rows that were kept back; or, for shared states,
+        criterion: for n_hidden="auto": "log_loss" of the class in held-out rows; or, for shared states,
             "bic", "aic" or "held_out", which judge how well all columns are described.
         max_hidden: for n_hidden="auto": the largest number of states to try.
         max_seconds: about how long `fit` takes once the table is read: choosing, calibrating and learning from all
             rows, for which time is kept. The first candidate is always tried, and refined tables are always finished.
-            Unless given there is a limit that does not depend on the clock: about 2 s of CPU time for a few rows, 6 s
+            Unless given there is a limit that does not depend on the clock: about 2 s of CPU time for a few rows, 8 s
             for 10,000, and what it takes to learn from more than 20,000.
         n_bins: the number of bins of a column with many distinct numbers; "auto": 10, or 5 with fewer than 100 rows,
-            unless another of 5, 10 and 20 tells the class of rows kept back better by three standard errors, which is
+            unless another of 5, 10 and 20 tells the class of held-out rows better by three standard errors, which is
             not tried on tables that are not in memory.
         max_levels: the maximum number of levels of a column of words or categories.
         missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
@@ -315,7 +315,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         search = self._search(table)
         if not search.rows.can_be_parted:
             raise LearningError(
-                "To compare classifiers, some rows are kept back: a table has at least 10 rows of known class, and "
+                "To compare classifiers, some rows are held out: a table has at least 10 rows of known class, and "
                 "more than one class."
             )
         search.search(self._doubling() if patient else [int(size) for size in tried], patient)

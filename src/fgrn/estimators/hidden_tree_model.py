@@ -28,7 +28,7 @@ from ._base import LatentEstimator
 from .latent import LatentTransformer
 
 FEWEST_KEPT_BACK = 20
-"""Where a fraction of the rows is fewer than these, none are kept back."""
+"""If the fraction to hold out is fewer rows than this, none are held out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
     """A hidden Chow-Liu tree, or a mixture of several: one hidden variable per column, connected as a tree.
 
     It describes wide tables, such as the pixels of images, in which neighbours depend on each other (Liu and Van den
-    Broeck, 2021). Learnt by mini-batch EM; some rows are kept back to tell when to stop.
+    Broeck, 2021). Learnt by mini-batch EM; some rows are held out to tell when to stop.
 
     Args:
         n_hidden: the states of each hidden variable in each tree, or "auto": by the levels of a column in the mean.
@@ -56,7 +56,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
             themselves: one tree is learnt first, and the others near it, see `tree_mixture`. "auto": where n_hidden is
             64 or more, as for pixels.
             Where all three are "auto" and n_hidden would be smaller, both are learnt, and that under which the rows
-            kept back are more probable is kept: trees that share nothing, of 4 states for each level, at least 8, and
+            held out are more probable is kept: trees that share nothing, of 4 states for each level, at least 8, and
             64 states in all, with no more than one for 25 rows; and trees that share tables, of 16 states for each
             level, from 8 to 128, with no more than one for 50 rows, one tree for 2,000 rows, from 4 to 16.
         n_epochs: the maximum number of epochs of EM.
@@ -67,8 +67,8 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         smoothing: the strength of the prior. At 1 each hidden state has a row more for every 8 levels of its column,
             20 at most, with the levels as they are in the whole table, and half a row more between hidden variables;
             each tree has a row more.
-        validation: the fraction of the rows that is kept back, a table of other rows, or None.
-        patience: learning ends after so many epochs in which the rows kept back did not become more probable.
+        validation: the fraction of the rows that is held out, a table of other rows, or None.
+        patience: learning ends after so many epochs in which the held-out rows did not become more probable.
         penalty: what an edge of the tree must gain, see `hidden_tree`.
         n_bins: the number of bins of a column with many distinct numbers.
         max_levels: the maximum number of levels of a column of words or categories.
@@ -82,7 +82,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         engine: "auto", or the name of an engine.
         device: the device that the engine computes on, such as "cuda", if it has a choice.
         precision: the floating-point type of the engine, such as "float32", if it has a choice.
-        random_state: the seed or generator of the random start, the batches and the rows kept back.
+        random_state: the seed or generator of the random start, the batches and the held-out rows.
         checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed; trees that
             share tables are stored up to 1 GiB, see `tree_mixture`.
         verbose: whether to show progress.
@@ -93,7 +93,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
             that was learnt first.
         schema_: the levels and bins of the columns.
         history_: the course of learning: log-likelihood per epoch, convergence, execution; `history_.validation` is the
-            log-likelihood of the rows kept back.
+            log-likelihood of the held-out rows.
         n_hidden_: the states of each hidden variable in each tree.
         n_trees_: the number of trees.
         root_: the column whose hidden variable is the root of the tree.
@@ -236,7 +236,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
     def _step(self, table: Evidence) -> Self:
         if hasattr(self, "mixture_"):
             raise LearningError(
-                "Trees that share tables are learnt from all rows together, and not from batches that are seen once.",
+                "Trees that share tables cannot be learnt online, from batches that are seen once.",
                 remedies=Remedy("learn one tree", n_trees=1),
             )
         return super()._step(table)

@@ -110,7 +110,7 @@ class LatentImputer(OneToOneFeatureMixin, ContinuousColumns, KeptRows, ChoosingT
 
     def _train(self, table: EncodedTable) -> None:
         if self.n_hidden == "auto" and self.criterion == "held_out" and self.n_rows_ < HELD_OUT:
-            self.n_hidden_ = 1  # too few rows to keep some back
+            self.n_hidden_ = 1  # too few rows to hold some out
             self.network_, self.history_ = self._learnt(self.n_hidden_, table)
             self.__dict__.pop("selection_", None)
         else:
@@ -144,7 +144,7 @@ class LatentImputer(OneToOneFeatureMixin, ContinuousColumns, KeptRows, ChoosingT
         names = list(self.schema_.states)
         if column in self.schema_.continuous:
             raise FgrnError(
-                "it is continuous, so that its numbers have a density and no probabilities.",
+                "it is continuous, and has a density instead of probabilities.",
                 column=column,
                 remedies="use transform for the expected number, or draws",
             )

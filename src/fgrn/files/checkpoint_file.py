@@ -15,7 +15,7 @@ and the tensors
     "<stage>/began", "<stage>/<start>/values"   parameters, (size,)
     "<stage>/<start>/first", ".../ahead"        parameters of a round of accelerated EM, (size,), if any
     "<stage>/<start>/running", ".../best"       decayed counts of mini-batch EM, best parameters, (size,), if any
-    "<stage>/<start>/validations"               mean log-likelihoods of rows kept back, (epochs,), if any
+    "<stage>/<start>/validations"               mean log-likelihoods of held-out rows, (epochs,), if any
     "<stage>/<start>/history"                   likelihoods and objectives, (2, epochs)
     "<stage>/<start>/rest"                      the weight of the rows and the final objective, NaN if not computed
 
@@ -53,7 +53,7 @@ ROUND_VECTORS = ("first", "ahead")
 
 
 PROGRESS = ("running", "best", "validations")
-"""What a start has in addition in mini-batch EM, or with rows kept back: see `em.Start`."""
+"""What a start has in addition in mini-batch EM, or with held-out rows: see `em.Start`."""
 
 
 def write_checkpoint(place: Path, stages: list[Stage], over: bool, tidy: bool = True) -> None:

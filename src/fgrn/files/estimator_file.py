@@ -182,11 +182,11 @@ def _restore_classes(estimator: LatentEstimator, record: dict[str, Any]) -> None
     values = value_of(list, record, "classes", "its estimator")
     kind = value_of(str, record, "classes_kind", "its estimator")
     if not values or not all(isinstance(value, (str, int, float, bool)) for value in values):
-        raise Refused(f"{short_repr(values)} are no classes.")
+        raise Refused(f"{short_repr(values)} are not classes.")
     try:
         estimator.classes_ = np.array(values, dtype=CLASS_DTYPES.get(kind, object if kind == "O" else None))
     except (TypeError, ValueError, OverflowError) as error:
-        raise Refused(f"{short_repr(values)} are no classes.") from error
+        raise Refused(f"{short_repr(values)} are not classes.") from error
     estimator._y_name = value_of(str, record, "target", "its estimator")
 
 
@@ -194,7 +194,7 @@ def _sequence_columns(record: dict[str, Any]) -> tuple[str | None, str | None]:
     """Return the names of the columns of sequences and times, None for a column that was not given."""
     names = value_of(list, record, "beside", "its estimator")
     if len(names) != 2 or not all(name is None or isinstance(name, str) for name in names):
-        raise Refused(f"{short_repr(names)} are no columns of sequences and times.")
+        raise Refused(f"{short_repr(names)} are not columns of sequences and times.")
     return names[0], names[1]
 
 
@@ -314,7 +314,7 @@ def _float(value: object) -> float:
         return float(value["float"])
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
-    raise Refused(f"{short_repr(value)} is no number.")
+    raise Refused(f"{short_repr(value)} is not a number.")
 
 
 def _finite_value(record: dict[str, Any], key: str) -> float:

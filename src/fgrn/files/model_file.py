@@ -84,7 +84,7 @@ def save(model: Saved, path: str | os.PathLike[str]) -> None:
     try:
         data = _model_bytes(model)
         if not _is_equal(_read_model(io.BytesIO(data)), model):
-            raise Refused("it does not come back as it was; please report this.")
+            raise Refused("it would be read back differently; please report this.")
     except Refused as problem:
         raise ModelFileError(f"{failed}: {problem.what}", value=str(place)) from problem
     try:
@@ -282,12 +282,12 @@ def _deciding(network: Network, values: np.ndarray) -> Network:
     if values[~spec.supported].any() or (values[~spec.learnt] != network._parameters.values[~spec.learnt]).any():
         raise Refused(f"{DECIDING} differ where nothing is learnt.")
     if spec.layout.size and not np.allclose(np.add.reduceat(values, spec.layout.lines), 1.0, atol=1e-6):
-        raise Refused(f"{DECIDING} are no distributions.")
+        raise Refused(f"{DECIDING} are not distributions.")
     if not isinstance(network, Chain):
         other = network.copy()
         other._parameters = Parameters(values)
         return other
-    raise Refused("it is a chain, which tells no class.")
+    raise Refused("it is a chain, which predicts no class.")
 
 
 def _online_record(document: dict[str, Any]) -> dict[str, Any]:
@@ -315,14 +315,14 @@ def _check_tensor(rows: np.ndarray, first: int, what: str) -> None:
     elif what not in (COUNTED, DECIDING):
         check_distributions(rows, first, what)
     elif not (np.isfinite(rows) & (rows >= 0)).all():
-        raise Refused(f"{what} holds numbers that are no counts.")
+        raise Refused(f"{what} holds numbers that are not counts.")
 
 
 def _build_chain(document: dict[str, Any], blocks: list[Block], leaves: GaussianLeaves | None) -> Chain:
     record = value_of(dict, document, "chain", "its description")
     link = value_of(list, record, "link", "its chain")
     if not all(isinstance(name, str) for name in link):
-        raise Refused(f"its chain links {short_repr(link)}, which are no two names.")
+        raise Refused(f"its chain links {short_repr(link)}, which are not two names.")
     return Chain(blocks, tuple(link), value_of(str, record, "sequence", "its chain"), leaves=leaves)
 
 

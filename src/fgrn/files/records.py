@@ -81,7 +81,7 @@ def check_distributions(rows: np.ndarray, first: int, what: str) -> None:
         bad = ~((rows >= 0) & (rows <= 1 + ROW_SUM_TOLERANCE))
     if bad.any():
         row, column = divmod(int(bad.argmax()), rows.shape[1])
-        raise Refused(f"{what} holds {rows[row, column]} in row {first + row}, which is no probability.")
+        raise Refused(f"{what} holds {rows[row, column]} in row {first + row}, which is not a probability.")
     off = np.abs((sums := rows.sum(axis=1)) - 1) > ROW_SUM_TOLERANCE
     if off.any():
         row = int(off.argmax())

@@ -5,7 +5,7 @@ epoch:  Counts = E-step(parameters)        every block from the messages at its 
         K > 1: the tables again from the same messages, cycle after cycle
 
 In mini-batch EM an epoch is such a step for each batch of rows, from counts that decay: see `fgrn.flow.minibatch`.
-With rows kept back, learning keeps the parameters under which these were the most probable after an epoch.
+With held-out rows, learning keeps the parameters under which these were the most probable after an epoch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["EStep", "ESteps", "Explained", "History", "Keeper", "Outcome", "Rule
 
 
 Outcome: TypeAlias = tuple[Parameters, History]
-"""What learning comes to."""
+"""The result of learning: parameters and history."""
 
 Watcher = Callable[[int, int, float], object]
 """Called after every epoch with the number of the start, of the epoch, and the log-likelihood per row.
@@ -59,7 +59,7 @@ class Start:
                   it has ended
     extrapolation where it is in a round of accelerated EM
     running       the decayed counts of mini-batch EM
-    validations   the mean log-likelihood of rows kept back after each epoch, if there are any, and
+    validations   the mean log-likelihood of held-out rows after each epoch, if there are any, and
     best          the values of the parameters after the epoch at which that was largest
     row_counts    the expected count of each row of the tables, in the last epoch
     """
@@ -270,7 +270,7 @@ def _epochs(
     """Run the remaining epochs of a start, as a generator that yields parameters and receives their counts.
 
     Args:
-        esteps: over all rows, batches of them, and those kept back.
+        esteps: over all rows, batches of them, and those held out.
         spec: which parameters are learnt.
         origin: the parameters before and after the random draw.
         start: its state so far.

@@ -13,7 +13,7 @@ from ..plan.plan import Plan
 from ..tables.encoded import Evidence
 
 SAMPLE = 2**14
-"""Rows that are looked at to guess how many distinct ones there are."""
+"""The size of the sample from which the number of distinct rows is estimated."""
 
 WORTH, STILL_WORTH = 0.5, 0.8
 """The share of distinct rows below which merging pays: as guessed from the sample, and as found."""
@@ -68,7 +68,7 @@ MOST_KINDS = 2**16
 """Joint states of all columns, missing values included, up to which each combination has a number."""
 
 FEW_KINDS = 64
-"""As many kinds of rows have their messages computed whether they occur or not: finding out would take longer."""
+"""Up to this many kinds of rows, the messages of all are computed: finding those that occur would take longer."""
 
 
 @dataclass(frozen=True, eq=False)

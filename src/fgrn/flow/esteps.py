@@ -44,7 +44,7 @@ class ESteps:
 
     whole     over all rows, whose weight is `weight`
     batches   over each batch of rows in mini-batch EM; none where tables are updated once an epoch
-    held_out  over the rows that are kept back, if there are any
+    held_out  over the held-out rows, if there are any
     """
 
     whole: EStep

@@ -127,7 +127,7 @@ def _numbers_of(column: Any, name: str) -> np.ndarray:
             if is_missing_value(value):
                 continue
             if isinstance(value, (str, bytes)) or not isinstance(value, (int, float, np.number)):
-                raise EvidenceError(f"{value!r} is no number.", row=row, column=name, value=value)
+                raise EvidenceError(f"{value!r} is not a number.", row=row, column=name, value=value)
             found[row] = float(value)
     return found
 
@@ -135,7 +135,7 @@ def _numbers_of(column: Any, name: str) -> np.ndarray:
 def _codes_of_few_rows(variables: Variables, columns: Mapping[str, Any], rows: int) -> np.ndarray | None:
     """Return the codes of a few rows, looked up one by one, (rows, columns); None if a value is not a plain state.
 
-    What is no plain state (a distribution, an error) is left to those who look at whole columns.
+    Anything that is not a plain state (a distribution, an error) is left to the functions for whole columns.
     """
     found = []
     for name, column in columns.items():
@@ -254,7 +254,7 @@ class _Column:
         if isinstance(column, frames.Coded):
             given = column.codes[rows]
             if given.min() < UNKNOWN or given.max() >= len(self.labels):
-                raise EvidenceError("it holds a code that is no position of a state, nor -1.", column=self.name)
+                raise EvidenceError("it holds a code that is neither the position of a state nor -1.", column=self.name)
             into[...] = given
             return
         part = column[rows]
@@ -367,7 +367,7 @@ class _Column:
         def code(value: Any) -> int:
             if is_missing_value(value):
                 return UNKNOWN
-            if coded and isinstance(value, (bool, np.bool_)):  # true or false is no position
+            if coded and isinstance(value, (bool, np.bool_)):  # true or false is not a position
                 raise KeyError(value)
             return table[value.item() if isinstance(value, np.generic) else value]
 

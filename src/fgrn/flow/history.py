@@ -24,11 +24,11 @@ class History:
     weight          the total weight of the rows, so that log_likelihood / weight is per row
     converged       whether the tolerance was met before the epochs were used up
     start           which random start was kept, and `starts` what they were compared by: the final objective of each
-                    or, with rows kept back, the largest of its `validation`
+                    or, with held-out rows, the largest of its `validation`
     not_estimated   rows of tables, by the name of the table, of which the data say nothing: no row of the data counts
                     for them, or only with a missing value. They are as they were before learning, which is uniform
                     unless they were given or learnt before. A prior has row 0.
-    validation      (epochs,): the mean log-likelihood of a row kept back, of the parameters after each epoch; the best
+    validation      (epochs,): the mean log-likelihood of a row held out, of the parameters after each epoch; the best
                     of them were kept. Empty without such rows
     execution       how it was run, in words: engine, kernel, rows, threads
     row_counts      the expected count of each row of all tables in the last epoch, in the order of the parameters;
@@ -81,7 +81,7 @@ class History:
     def to_frame(self) -> Any:
         """Return the epochs as a pandas data frame: log-likelihood at the start, the same per row, and the objective.
 
-        With rows kept back there is also their log-likelihood per row, after the epoch.
+        With held-out rows there is also their log-likelihood per row, after the epoch.
         """
         columns = {
             "log_likelihood": self.log_likelihood, "per_row": self.per_row, "objective": self.objective,

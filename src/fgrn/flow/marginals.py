@@ -85,7 +85,7 @@ def refuse_impossible(impossible: np.ndarray, remedies: Sequence[str | Remedy] =
     """Raise ImpossibleEvidence, with the row numbers, if there are rows of probability zero."""
     if len(impossible):
         raise ImpossibleEvidence(
-            "this evidence has probability zero under the model; its values cannot go together.",
+            "this evidence has probability zero under the model; its values cannot occur together.",
             rows=impossible.tolist(),
             remedies=remedies,
         )

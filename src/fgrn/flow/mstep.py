@@ -15,16 +15,16 @@ from ..plan.plan import Layout
 from .parameters import Parameters, Specification, kept_by_engine
 
 ROUNDING = 1e-7
-"""Probabilities that differ by no more may be the same: accelerated EM multiplies what rounding has changed."""
+"""Differences of probabilities up to this may be rounding errors, which accelerated EM amplifies."""
 
 SHORT_LINE = 6
-"""Up to so many cells in a line, in the mean, `bincount` is faster than `reduceat`: twice as fast with four."""
+"""Up to this mean number of cells per line `bincount` is faster than `reduceat`: twice as fast with four."""
 
 MOST_COUNT = 1e100
-"""A larger smoothing count would leave nothing of the data, and overflow when it is summed."""
+"""The largest smoothing count: larger ones would dominate any data, and overflow when summed."""
 
 LEAST_COUNT = float(np.finfo(np.float64).tiny)
-"""A smaller total is none: of what is below the normal numbers an engine may have lost any part."""
+"""A smaller total counts as zero: engines may lose any part of subnormal numbers."""
 
 
 @dataclass(frozen=True, eq=False)

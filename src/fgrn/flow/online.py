@@ -33,10 +33,10 @@ from .mstep import Smoothing
 from .rule import Rule
 
 POWER = 0.6
-"""How fast old counts are forgotten, unless said otherwise."""
+"""The default power of online steps: how fast old counts are forgotten."""
 
 ROUNDING = 1e-9
-"""By what share of itself a number of rows may be off, once it has been through tables and back."""
+"""The relative rounding error of a number of rows that is converted to tables and back."""
 
 
 @dataclass(eq=False)
@@ -107,7 +107,7 @@ def check_online(online: object, rule: Rule, checkpoint: object, validation: obj
         )
     if rule.starts > 1 or rule.accelerate or rule.batch_size or checkpoint is not None or validation is not None:
         raise LearningError(
-            "Batches seen once go on from the tables as they are: starts=1, accelerate=False, no batch_size, no "
+            "Online learning continues from the current tables: use starts=1, accelerate=False, no batch_size, no "
             "validation, and no checkpoint."
         )
 
@@ -180,11 +180,11 @@ class Decayed:
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
         """See `EStep`."""
-        raise LearningError("Batches that are seen once are learnt with cycles=1: earlier messages are not held.")
+        raise LearningError("Online learning needs cycles=1, because earlier messages are not held.")
 
     def batches(self, size: int, seed: int) -> Sequence[EStep]:
         """See `EStep`."""
-        raise LearningError("A batch that is seen once is not cut into batches: leave out batch_size.")
+        raise LearningError("A batch of online learning is not split further: leave out batch_size.")
 
     def close(self) -> None:
         """Update the running counts with the batch, after its last epoch."""

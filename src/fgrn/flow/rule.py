@@ -12,7 +12,7 @@ from ..core import settings
 from ..core.exceptions import LearningError, Remedy
 
 STEPS = (0.55, 0.03)
-"""The first and the last step of mini-batch EM, unless said otherwise."""
+"""The default first and last step of mini-batch EM."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Rule:
 
     batch_size  rows between two updates of the tables, for mini-batch EM; None for all of them
     step        the first and the last step of mini-batch EM, see `fgrn.flow.minibatch`
-    patience    epochs without a better likelihood of the rows kept back, after which learning ends; None for any number
+    patience    epochs without a better likelihood of the held-out rows, after which learning ends; None for any number
     """
 
     epochs: int = 20

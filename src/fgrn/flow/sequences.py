@@ -40,7 +40,7 @@ from .messages import Messages, sweeper
 from .reachable_states import MOST_STATES, possible_states
 
 Wanted = Literal["messages", "posteriors", "sums"]
-"""What is wanted of forward-backward: see `Sequences.scan`."""
+"""The results to compute by forward-backward: see `Sequences.scan`."""
 
 SMALLEST, LEAST_SHARE, SMALL_STEP = 2.0**-500, 2.0**-430, 1e-30
 """A state below the first, in a message that sums to one, counts as lost by underflow. That is harmless if every state
@@ -403,11 +403,11 @@ class Chained:
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
         """Raise an error: for a chain, only one cycle per epoch is supported."""
-        raise LearningError("A chain is learnt with cycles=1.")
+        raise LearningError("A chain can be learnt only with cycles=1.")
 
     def batches(self, size: int, seed: int) -> Sequence[Chained]:
         """See `EStep`."""
-        raise LearningError("The rows of a chain follow each other, and have no batches: leave out batch_size.")
+        raise LearningError("The rows of a chain are not learnt in batches: leave out batch_size.")
 
     def count(self, values: np.ndarray) -> Counts:
         """Return the expected counts under these parameters."""

@@ -411,7 +411,7 @@ class Diverter(_Block):
     def _check_legs(self, legs: Mapping[str, Sequence[str]], names: Sequence[str]) -> None:
         for name, some in legs.items():
             if name not in names:
-                raise WiringError(f"{self._title}: {name!r} is among its 'legs', and is no variable on it.")
+                raise WiringError(f"{self._title}: {name!r} is among its 'legs', and is not a variable on it.")
             if len(set(some)) < len(some):
                 raise WiringError(f"{self._title}: {name!r} carries a part of its 'space' more than once.")
 

@@ -60,7 +60,7 @@ class Chain(Network):
         "rounds": "A chain is scanned along its rows: it has neither rounds nor blocks that pause.",
         "pauses": "A chain is scanned along its rows: it has neither rounds nor blocks that pause.",
         "cycles or pauses in learning": "A chain is learnt with cycles=1, and no block of it can pause.",
-        "rows elsewhere": "The rows of a chain follow each other; they are learnt from in memory.",
+        "rows elsewhere": "The rows of a chain must be in memory to be learnt from.",
         "layers": "A chain cannot pause its layers. Use learn.",
         "max-marginals": "A chain has no max-marginals. Unroll its steps, hmm(..., length=), or use most_probable.",
         "samples given evidence": (
@@ -218,7 +218,7 @@ class Chain(Network):
             weights, begins = evidence.row_weights, evidence.begins
             which = np.cumsum(begins) - 1
             if not np.array_equal(weights, weights[np.flatnonzero(begins)][which]):
-                raise EvidenceError("All rows of a sequence have one weight: it counts as a whole.")
+                raise EvidenceError("All rows of a sequence must have the same weight.")
             return Chained(self._sequences(engine, plan, evidence, options["threads"]), options["expect"])
 
         return along_rows
@@ -240,10 +240,10 @@ def sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
         if row and value == values[row - 1]:
             continue
         if not isinstance(value, Hashable):
-            raise EvidenceError(f"{value!r} is no name of a sequence.", row=row, column=name, value=value)
+            raise EvidenceError(f"{value!r} is not the name of a sequence.", row=row, column=name, value=value)
         if value in seen:
             raise EvidenceError(
-                f"the rows of a sequence follow each other, but {value!r} had ended before.",
+                f"the rows of a sequence must be consecutive, but {value!r} had ended before.",
                 row=row,
                 column=name,
                 value=value,

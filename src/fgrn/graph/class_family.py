@@ -19,23 +19,23 @@ from ..tables.frames import UNKNOWN
 from .network import Network
 
 CALLS = 100
-"""How often the rows are counted while tables are refined, roughly: which engine is worth it depends on that."""
+"""The approximate number of E-steps while tables are refined, by which the engine is chosen."""
 
 CALL, TREE_CALL, SUM_CALL = 4e5, 8e5, 6e5
-"""What an E-step costs however few rows there are, of a star, of a tree, and more if values are missing in a tree: a
+"""The fixed work of an E-step: of a star, of a tree, and the extra if values are missing in a tree; a
 unit is a cell that a row visits, about 0.4 ns."""
 
 CELL, TREE_CELL = 60.0, 150.0
-"""What each cell of a table costs in an E-step and in what refining does with it, however few rows there are."""
+"""The fixed work per cell of a table in an E-step and in refinement."""
 
 FEW_COLUMNS = 100
-"""With so many columns what follows is not counted: it is little beside learning."""
+"""Up to this many columns the following is not counted, because it is little beside learning."""
 
 STAR_COLUMN, TREE_COLUMN, TREE_PAIR = (7e4, 1e5), (1.2e6, 2.5e5), 600.0
-"""What making a network costs for each column, and asking it once; and finding a tree, for each two columns."""
+"""The work of building and querying a network, per column, and of finding a tree, per pair of columns."""
 
 SUMMED_OUT = 100.0
-"""How many times as much as a known value a missing one costs in a tree, which is summed out: see `conditioned`."""
+"""The work of a missing value in a tree, which is summed out, relative to a known one: see `conditioned`."""
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,7 @@ class Network(WiredModel, Queries):
         runner = engine_for(engine, plan, cost, device, precision, self._preferred_engine, answers=light)
         programs = self._programs_for(plan, paused, encoded)
         if schedule == "sweeps" and not plan.is_tree:
-            raise FgrnError('This network has loops, where two sweeps are not enough. Use schedule="rounds".')
+            raise FgrnError('This network has loops, on which two sweeps are not exact. Use schedule="rounds".')
         asked_for_rounds = schedule == "auto" and not (rounds is None and damping is None)
         if schedule == "rounds" or asked_for_rounds or not plan.is_tree:
             self._require("rounds")
@@ -230,9 +230,9 @@ class Network(WiredModel, Queries):
             step: the part that a batch has in the counts that tables are made of, those of earlier batches have the
                 rest: a number up to 1, or the first and the last, between which it falls geometrically over all
                 epochs. Unless given, from 0.55 to 0.03. See `fgrn.flow.minibatch`.
-            validation: rows to keep back: a fraction of them, drawn by `seed`, or a table of other rows. The parameters
+            validation: rows to hold out: a fraction of them, drawn by `seed`, or a table of other rows. The parameters
                 after the epoch at which they were the most probable are kept; `History.validation` has all epochs.
-            patience: end after so many epochs in which the rows kept back did not become more probable.
+            patience: end after so many epochs in which the held-out rows did not become more probable.
             hold: keep the messages from cycle to cycle (the paper), or make them again in constant memory.
             only: the tables, priors and continuous columns to learn, all others frozen.
             constraints: cells that are held, and rows that are equal: a list of ("fixed", table, row, level, value),
@@ -345,7 +345,7 @@ class Network(WiredModel, Queries):
         self._require("layers", LearningError)
         for name in ("only", "paused"):
             if name in options:
-                raise LearningError(f"The layers decide what is {name!r}; leave it out, or use learn.")
+                raise LearningError(f"The setting {name!r} is determined by the layers; leave it out, or use learn.")
         settings.whole("together", together, 0)
         before = self._parameters, self._trained, self._counted
         kept = {name: options.pop(name) for name in ("checkpoint", "every", "resume") if name in options}

@@ -33,7 +33,7 @@ from .network import Network
 States: TypeAlias = int | Iterable[Label]
 
 MOST_PRODUCT_LABELS = 10_000
-"""A larger product space is numbered: nobody reads that many labels."""
+"""The states of a larger product space are numbered instead of labelled."""
 
 
 def lvm(
@@ -325,9 +325,7 @@ def _checked_network(
     hidden = {v.name for block in blocks for v in block.reads} | {name for name in made if name not in outputs}
     for name in observed:
         if name in hidden:
-            raise WiringError(
-                f"{name!r} is what a hidden variable is called here; pass another name= for the hidden ones."
-            )
+            raise WiringError(f"{name!r} is the name of a hidden variable here; choose another with name=.")
     return Network(_started(blocks, tables, {}), leaves=leaves)
 
 

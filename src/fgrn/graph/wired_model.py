@@ -36,7 +36,7 @@ class WiredModel:
     _row_cost: ClassVar[int] = 1  # how much longer the reference engine takes for a row than for one of a network
     _preferred_engine: str | None = None  # see `engine_for`
     _cannot: ClassVar[Mapping[str, str]] = {}
-    """What a network of another kind cannot do, and why, in words."""
+    """The operations that this kind of network does not support, with the reason as text."""
 
     def __init__(self, blocks: Iterable[Block], *, leaves: GaussianLeaves | None = None) -> None:
         if isinstance(blocks, Block) or not isinstance(blocks, Iterable):

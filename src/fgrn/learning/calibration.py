@@ -27,7 +27,7 @@ from .cross_validation import mean_and_error
 from .optimiser import minimised
 
 FAINTEST = 1e-9
-"""A smaller probability of the class that came true counts as this one."""
+"""Smaller probabilities of the true class are replaced by this one."""
 
 LEAST_KNOWN = 1e-100
 """A smaller probability of a class is replaced by this one before it is raised to a power."""
@@ -48,14 +48,14 @@ MIXING_ITERATIONS, MIXING_TOLERANCE = 100, 1e-7
 """The most steps of the optimiser for the matrix, and the gain per row at which it has converged."""
 
 MOST_PRODUCTS = 5e6
-"""Rows times squared classes up to which a matrix is found and judged, in a second or two; with more there is the
-temperature alone."""
+"""Rows times squared classes up to which a matrix is fitted and evaluated, in a second or two; with more there is
+only the temperature."""
 
 SHARES = 3
-"""The shares that the rows kept back are dealt out to, to judge a matrix, if they are those of one part alone."""
+"""The number of parts of the held-out rows by which a matrix is evaluated, if there is only one fold."""
 
 CLEARLY_BETTER = 1.0
-"""The standard errors by which the log-loss of rows must fall for a matrix that was fitted to others."""
+"""The number of standard errors by which a matrix, fitted to other rows, must reduce the log-loss."""
 
 TEMPERATURE_STEP, MOST_TEMPERATURE_STEPS = 1.1, 6
 """The factor by which the temperature of a network is raised or lowered while that helps, and how often."""
@@ -204,7 +204,7 @@ def can_be_mixed(rows: int, classes: int) -> bool:
 class CalibrationJudge:
     """Finds the calibration of networks, each learnt from part of the rows, with the least log-loss on held-out rows.
 
-    parts    for each network: its predictions for the rows kept back from it, if it is calibrated so
+    parts    for each network: its predictions for the held-out rows from it, if it is calibrated so
     allowed  asked whether there is time for more
     """
 

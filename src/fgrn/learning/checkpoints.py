@@ -32,7 +32,7 @@ from .run_identity import differences, is_possible
 Returned = TypeVar("Returned")
 
 EVERY = 5
-"""Epochs between two checkpoints, unless said otherwise."""
+"""The default number of epochs between two checkpoints."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def open_journal(
     if checkpoint is None or isinstance(checkpoint, Journal):
         if checkpoint is None and resume is not False:
             raise LearningError(
-                "There is no checkpoint to go on from.",
+                "There is no checkpoint to continue from.",
                 remedies=Remedy("name the file", checkpoint=..., resume=True),
             )
         yield Journal(None, interruptible) if checkpoint is None and interruptible else checkpoint
@@ -109,7 +109,7 @@ def open_journal(
     if not isinstance(checkpoint, Checkpoint):
         checkpoint = Checkpoint(checkpoint, every, resume)
     elif every != EVERY or resume is not False:
-        raise LearningError("A Checkpoint says itself how often it is written and whether to resume.")
+        raise LearningError("A Checkpoint object already has the settings `every` and `resume`.")
     with _alone(Path(checkpoint.path)):
         journal = Journal(checkpoint, interruptible)
         yield journal
@@ -128,7 +128,7 @@ def _alone(path: Path) -> Iterator[None]:
             raise CheckpointError(
                 f"The checkpoint {str(path)!r} is being written by {holder}.",
                 value=str(path),
-                remedies=("wait until that has ended", "name another checkpoint for this run"),
+                remedies=("wait until that run has ended", "name another checkpoint for this run"),
             ) from holder
         yield
 
@@ -253,7 +253,7 @@ class Journal:
             every = [stage.began, *(one for start in stage.starts for one in start.kept)]
             if len(stage.starts) > rule.starts or not all(is_possible(one, spec) for one in every):
                 raise CheckpointError(
-                    f"The checkpoint {str(self.path)!r} holds tables that are none of this network: it was altered. "
+                    f"The checkpoint {str(self.path)!r} holds tables of another network: it was altered. "
                     "Delete it, or name another, to begin anew."
                 )
             given = [one.values[: spec.layout.size][frozen] for one in (parameters, *every)]
@@ -296,7 +296,7 @@ class Journal:
                 raise
             if not self._has_warned:
                 self._has_warned = True
-                goes_on = f"{error.message} Learning goes on, and so do attempts to write it."
+                goes_on = f"{error.message} Learning continues, and writing will be tried again."
                 warn(CheckpointWarning(**{**error.parts, "message": goes_on}), CheckpointWarning)
             return
         self._waiting, self._is_writable, self._has_warned = 0, True, False
@@ -329,4 +329,4 @@ class StageKeeper:
 
 
 Place: TypeAlias = str | os.PathLike[str] | Checkpoint | Journal | None
-"""What people may give as a checkpoint, and what a run of several stages gives to each of them."""
+"""A checkpoint as users give it, or as a run of several stages passes it to each of them."""

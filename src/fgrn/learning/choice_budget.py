@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 MOST_WORK = 1.8e10
-"""What all of this may cost unless seconds are given, for MANY_ROWS rows: cells visited, summed over all E-steps, about
-8 s of CPU time. So the choice always ends at the same candidate. Of a few rows a third of it can be had."""
+"""The limit of work unless seconds are given, for MANY_ROWS rows: cells visited, summed over all E-steps, about
+8 s of CPU time. So the choice always ends at the same candidate. With few rows the limit is a third of it."""
 
 MANY_ROWS = 10_000
-"""Rows from which on the budget is whole."""
+"""The number of rows from which on the whole budget is available."""
 
 
 @dataclass

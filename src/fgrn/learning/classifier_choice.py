@@ -33,13 +33,13 @@ ALMOST_SURE = 0.01
 """The log-loss below which the classes are predicted almost surely: no other penalty can be much better."""
 
 USUAL_EPOCHS = 15
-"""The epochs that a candidate usually takes, to foresee its cost."""
+"""The usual number of epochs of a candidate, to estimate its work in advance."""
 
 CALIBRATING_SHARE, CALIBRATIONS = 0.1, 10
-"""The share of the budget that calibrating may cost, and how often all parts are asked for that, usually."""
+"""The share of the budget for calibration, and the usual number of passes over all folds that it takes."""
 
 CATCHING_UP = 4
-"""A candidate that is clearly worse is tried with further strengths only if so many gains like the last one would make
+"""A candidate that is clearly worse is tried with further strengths only if this many gains like the last would make
 it as good as the best."""
 
 CLEARLY_WORSE = 3.0

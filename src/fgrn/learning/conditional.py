@@ -35,7 +35,7 @@ from .optimiser import minimised
 TOWARDS = ("independence", "fit")
 
 OF_ITSELF = 0.1
-"""The part of the penalty that an ordered column has for its cells, beside that for neighbouring levels."""
+"""The part of the penalty of an ordered column that applies to single cells, beside that for neighbouring levels."""
 
 FAINTEST = 1e-12
 """A smaller probability starts as this one: z is finite."""

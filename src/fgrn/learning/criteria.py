@@ -15,7 +15,7 @@ HELD_OUT = 5
 """One row in this many is held out, where the number of hidden states is chosen by rows that were not learnt from."""
 
 EQUAL = 0.005
-"""The share of the log-loss by which a classifier has to be better than one that was tried before, of fewer states."""
+"""The relative gain in log-loss that a classifier needs over an earlier, smaller one."""
 
 PATIENCE = 3
 """Sizes without an improvement after which no more are tried."""
@@ -54,9 +54,9 @@ class Fit:
     log_likelihood: float
     weight: float
     entropy: float
-    """Of the hidden state, in nats, of all rows together."""
+    """The entropy of the hidden state, in nats, summed over all rows."""
     sizes: np.ndarray
-    """How much weight each hidden state has."""
+    """The weight of the rows in each hidden state."""
 
     @classmethod
     def of(cls, log_likelihood: np.ndarray, posterior: np.ndarray, weights: np.ndarray) -> Fit:
@@ -100,11 +100,11 @@ class Candidate:
     aic: float
     bic: float
     held_out: float
-    """Log-likelihood per row of rows that were not learnt from; NaN where none were kept back."""
+    """The held-out log-likelihood per row; NaN if no rows were held out."""
     relative_entropy: float
     class_sizes: tuple[float, ...]
     weight: float = np.nan
-    """Of the rows that were learnt from; NaN if it is not known, and then there is no SABIC."""
+    """The weight of the training rows; NaN if it is not known, and then there is no SABIC."""
 
     @property
     def caic(self) -> float:
@@ -194,20 +194,20 @@ class ClassCandidate:
 
     structure: str
     size: int
-    """Hidden states of each class, or, if they are shared, of all."""
+    """The number of hidden states of each class or, if they are shared, in all."""
     n_hidden: int
-    """States of the hidden variable, of all classes together."""
+    """The total number of states of the hidden variable, over all classes."""
     towards: str
-    """What refined tables were drawn to, "independence" or "fit"; "" if they were not refined."""
+    """The reference of the penalty on refined tables, "independence" or "fit"; "" if they were not refined."""
     strength: float
-    """Of the penalty by which they were drawn there."""
+    """The strength of that penalty."""
     log_loss: float
-    """The mean over rows that were kept back of -log P(class of the row)."""
+    """The mean over held-out rows of -log P(class of the row)."""
     error: float
     """The standard error of that mean."""
     n_parameters: int
     temperature: float = 1.0
-    """At which it was judged: what it told of a class was raised to the power 1 / temperature."""
+    """The temperature at which it was evaluated: its probabilities were raised to the power 1 / temperature."""
 
 
 @dataclass(frozen=True)
@@ -217,17 +217,17 @@ class ClassSelection:
     candidates: tuple[ClassCandidate, ...] = field(default=())
     criterion: str = "log_loss"
     dropped: int = 0
-    """How many more were clearly behind in the first of the rows that were kept back, and not tried on the others."""
+    """The number of further candidates that were dropped, being clearly worse on the first held-out rows."""
     unfinished: tuple[str, ...] = ()
-    """The structures of which the budget (`max_seconds`) did not allow to try all that might have been better."""
+    """The structures whose candidates could not all be tried within the budget (`max_seconds`)."""
     temperature: float = 1.0
-    """By which the best candidate is calibrated: its joint distribution is raised to the power 1 / temperature."""
+    """The temperature that calibrates the best candidate: the joint distribution is raised to 1 / temperature."""
     mixed: bool = False
-    """Whether it is also calibrated by a matrix: what is told of a class depends on what was told of the others."""
+    """Whether it is also calibrated by a matrix over the classes (matrix scaling)."""
     averaged: int = 0
-    """Of how many candidates of its structure and size the mean is taken instead, since that was better; 0 if not."""
+    """The number of candidates whose mean is used instead of the best one, because it was better; 0 for none."""
     networks: int = 1
-    """How many networks tell the class: 2 if it is the mean over both ways of refining that is taken."""
+    """The number of networks that predict the class: 2 for the mean over both ways of refining."""
 
     @property
     def best(self) -> ClassCandidate:
@@ -278,7 +278,7 @@ class ClassSelection:
         if self.unfinished:
             some += f"; the budget ended before all of {' and '.join(self.unfinished)} was tried: a larger max_seconds"
             some += " allows more"
-        return f"log-loss of the class of rows that were kept back, and its standard error; smaller is better{some}"
+        return f"log-loss of the class of held-out rows, and its standard error; smaller is better{some}"
 
     def __str__(self) -> str:
         return f"{_text_table(*self._rows())}\n{self._note}"

@@ -17,7 +17,7 @@ LEAST_ROWS = 5
 """Rows of a class for each of its hidden states: a class with fewer has fewer states."""
 
 LEAST_TO_PART = 10
-"""Rows of known class from which on some are kept back."""
+"""The least number of rows with a known class for which some are held out."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class PartedRows:
 
     table       the rows
     target      the column that is the class
-    kept_back   (parts, rows): the share of the weight of each row that is kept back in a part
+    kept_back   (parts, rows): the share of the weight of each row that is held out in a part
     count       how many rows have a known class, copies included
     copies      how many rows there are for a weight of 1: 1 where weights are copies
     """

@@ -181,7 +181,7 @@ def _state_codes(variables: Variables, name: str, values: Any) -> np.ndarray:
     """See `Coder`."""
     found = encode(variables, {name: values})
     if found.soft.shape[1]:
-        raise EvidenceError("distributions are learnt from in memory only.", column=name)
+        raise EvidenceError("distributions are supported in memory only.", column=name)
     return found.codes[:, 0]
 
 
@@ -296,7 +296,7 @@ def _weights(stream: Stream, batch: Batch, column: Any, name: str) -> tuple[np.n
     good = is_weight(out)
     for row in np.flatnonzero(~good).tolist():
         value = values[row].item() if isinstance(values[row], np.generic) else values[row]
-        why = f"{value!r} is no weight, which is a number, finite and not negative"
+        why = f"{value!r} is not a weight, which is a number, finite and not negative"
         stream.bad(batch.where, BadRow(int(batch.numbers[row]), why, "no weight", name, value))
     return out, good
 

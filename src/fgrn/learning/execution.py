@@ -51,7 +51,7 @@ CELLS_TOGETHER = 2**22
 """Cells of the tables of all starts that learn together, at most: 32 MiB for each of a few copies."""
 
 EPOCHS_TO_MERGE = 5
-"""Fewer epochs than these are over before equal rows are found."""
+"""With fewer epochs, finding equal rows takes longer than it saves."""
 
 
 @dataclass(frozen=True)

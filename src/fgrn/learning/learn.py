@@ -42,7 +42,7 @@ class Training:
         if not self.table.rows or not (self.table.columns or self.spec.leaves):
             raise LearningError("There are no rows to learn from.")
         if not any((*self.spec.learnt_tables, *self.spec.learnt_priors, self.spec.learnt_moments.any())):
-            raise LearningError("Nothing here may be learnt: all tables and priors are frozen.")
+            raise LearningError("There is nothing to learn: all tables and priors are frozen.")
 
     def run(
         self,
@@ -61,7 +61,7 @@ class Training:
             journal: of the checkpoint, if there is one.
             run: the engine, and whether equal rows are merged, if these were chosen: recorded, and the same when
                 learning is resumed.
-            held_out: over the rows that are kept back, if there are any.
+            held_out: over the held-out rows, if there are any.
             others: more settings that have to be the same then.
         """
         smooth = Smoothing.of(self.spec, self.smoothing)

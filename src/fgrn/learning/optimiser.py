@@ -9,7 +9,7 @@ import numpy as np
 from ..engines import ONE_BLAS_THREAD
 
 MEMORY = 10
-"""Steps that are remembered."""
+"""The number of past steps that L-BFGS uses."""
 
 
 def minimised(

@@ -15,20 +15,20 @@ from ..flow.parameters import Parameters, Specification
 from ..tables.encoded import EncodedTable
 
 MAY_GROW = ("epochs", "starts")
-"""Settings that may be raised when learning goes on: what was learnt so far is a part of the longer run."""
+"""Settings that may be increased when learning is resumed: the shorter run is a part of the longer one."""
 
 ADDED_LATER = {"accelerate": False, "batch_size": None, "step": None, "patience": None}
-"""Settings that older checkpoints do not name, and what they were."""
+"""Settings that older checkpoints do not contain, with their values then."""
 
 DIGESTS = {
-    "network": "the network, or what of it is learnt, differs",
+    "network": "the network, or the set of learnt tables, differs",
     "names": "the columns differ",
     "values": "the values of the table differ",
     "weights": "the weights of the rows differ",
-    "validation": "the rows kept back differ",
-    "pieces": "the rows are in other pieces on a cluster, or were on one machine, so that sums are rounded otherwise",
+    "validation": "the held-out rows differ",
+    "pieces": "the rows are split differently on a cluster, or were on one machine, which changes rounding errors",
 }
-"""What is compared without being kept."""
+"""The parts of which only hashes are stored and compared, and the message if they differ."""
 
 
 def about(

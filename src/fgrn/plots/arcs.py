@@ -321,5 +321,5 @@ def _graph_notes(
         notes.append(f"Messages went round the loops {seen.rounds} times{rest}: beliefs are approximations.")
     left = len(model.variables) - len(shown)
     if left:
-        notes.append(f"{left:,} of {len(model.variables):,} variables are not drawn; they count all the same.")
+        notes.append(f"{left:,} of {len(model.variables):,} variables are not drawn; evidence on them is still used.")
     return notes

@@ -20,7 +20,7 @@ ORDERS = 8
 """The default number of orders, each with its reverse."""
 
 FAINTEST = 1e-300
-"""Smaller probabilities count as this one, so that the log-odds of an impossible state are finite."""
+"""Smaller probabilities are replaced by this one, so that the log-odds of an impossible state are finite."""
 
 BESIDE = 22
 """The terminal cells beside the name and value of a variable, for its contribution."""

@@ -17,7 +17,7 @@ Profile = dict[str, dict[Label, float]]
 """The item-response probabilities of one state: for every column the probability of each level."""
 
 LEAST_SEEN = 0.9
-"""Rows that a value of a state stands for at least where it is called typical, beside what smoothing has added."""
+"""The least number of rows, without smoothing, for which a value is called typical of a state."""
 
 SHOWN = 5
 """Values of each state in a printed profile."""
@@ -159,7 +159,7 @@ class Prototypes(dict[StateLabel, Profile]):
             ]
             for state, share in self.shares.items()
         ]  # fmt: skip
-        caption = "Profiles: the most typical values of each state, and how many times as frequent as in general"
+        caption = "Profiles: the most typical values of each state, and how many times as frequent as in the baseline"
         return printing.html_table(caption, ["state", "share", "", "typical values"], rows)
 
 

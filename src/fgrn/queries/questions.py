@@ -75,7 +75,7 @@ def most_probable(
 class Queries(ABC):
     """Base class of models that answer queries by their method `propagate`."""
 
-    _beside: frozenset[str] = frozenset()  # columns of a table that are no variables
+    _beside: frozenset[str] = frozenset()  # columns of a table that are not variables
     _spec: Specification
 
     @property
@@ -224,7 +224,7 @@ def only_value(name: Name, column: Any) -> Any:
     """Return the only value of a column."""
     if isinstance(column, frames.Coded) or not frames.is_bare(column):
         if len(column) != 1:
-            raise EvidenceError(f"One row is explained at a time, and {name!r} has {counted(len(column), 'value')}.")
+            raise EvidenceError(f"An explanation takes one row, and {name!r} has {counted(len(column), 'value')}.")
         return column if isinstance(column, frames.Coded) else column[0]
     return column
 

@@ -323,7 +323,7 @@ def bootstrap_test(rows: Patterns, refit: Refit, sizes: Sequence[int], replicate
     """
     settings.whole("n_bootstrap", replicates, 1, LearningError)
     if not sizes:
-        raise LearningError("must have at least one number of classes.", setting="sizes", value=sizes)
+        raise LearningError("must contain at least one number of classes.", setting="sizes", value=sizes)
     for size in sizes:
         settings.whole("sizes", size, 1, LearningError)
     generator = np.random.default_rng(seed)

@@ -96,7 +96,7 @@ class Covariates:
             term = Term(name, None if plain else tuple(sorted({str(value) for value in some})))
             if term.levels is not None and len(term.levels) > MOST_WORDS:
                 raise LearningError(
-                    f"it has {len(term.levels):,} levels{', dates' * term.of_dates}, and a covariate that is no number "
+                    f"it has {len(term.levels):,} levels{', dates' * term.of_dates}, and a categorical covariate "
                     f"has at most {MOST_WORDS}.",
                     column=name,
                     value=len(term.levels),
@@ -129,8 +129,7 @@ class Covariates:
         constant = any(term.levels is not None and len(term.levels) < 2 for term in self.terms)
         if constant or np.linalg.matrix_rank(found) < found.shape[1]:
             raise LearningError(
-                "The covariates do not determine their coefficients: one of them is constant, or follows from the "
-                "others.",
+                "The coefficients are not identified: one covariate is constant, or a linear function of the others.",
                 remedies="leave it out",
             )
         return found

@@ -192,7 +192,7 @@ def _refuse_empty(within: np.ndarray) -> None:
     empty = np.flatnonzero(within < LEAST_EXPECTED)
     if len(empty):
         raise LearningError(
-            f"No row of class {', '.join(map(str, empty))} has the outcome, so that nothing can be said of it there.",
+            f"No row of class {', '.join(map(str, empty))} has the outcome, so that it cannot be estimated there.",
             remedies="use fewer classes",
         )
 

@@ -8,7 +8,7 @@ from ..core.exceptions import counted, shortened
 from .standard_errors import StandardErrors
 
 LARGE_ERROR = 0.5
-"""A standard error of a probability above this says that the rows hardly determine it."""
+"""A larger standard error of a probability means that the rows hardly determine it."""
 
 
 def warnings_of_information(errors: StandardErrors) -> list[str]:

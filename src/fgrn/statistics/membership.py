@@ -363,13 +363,13 @@ def check_separation(
                 ),
             )
         raise LearningError(
-            "A covariate separates two classes: it tells for certain which of them a row does not belong to, so that "
+            "A covariate separates two classes: it determines to which of them a row does not belong, so that "
             f"its coefficient has no finite estimate.{given}",
             remedies=("leave it out", *others),
         )
     if np.abs(inverse.undetermined[: logits.count]).max(initial=0.0) > UNDETERMINED:
         raise LearningError(
-            "The rows do not determine the coefficients: the items do not tell the classes apart, or a class is empty.",
+            "The coefficients are not identified: the items do not distinguish the classes, or a class is empty.",
             remedies="use fewer classes",
         )
 

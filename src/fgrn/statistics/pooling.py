@@ -120,7 +120,7 @@ def pool(estimates: Any, variances: Any = None, *, df: float | None = None, leve
             "variances; one each is wanted."
         )
     if len(values) < 2:
-        raise LearningError("At least two completed tables are needed, to see how much they differ.")
+        raise LearningError("At least two imputed tables are needed to estimate the variance between them.")
     if (squares < 0).any():
         raise LearningError("A variance is not negative.", value=float(squares.min()))
     count = len(values)

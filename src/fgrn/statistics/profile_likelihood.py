@@ -45,7 +45,7 @@ INEXACT = 1e-2
 """Square roots of the deviance that are further from what is sought, at a limit, are not those of inexact fits."""
 
 BETTER = 1e-2
-"""Gain of log-likelihood that tells that an estimate was not the maximum."""
+"""A gain of log-likelihood above this means that the estimate was not the maximum."""
 
 
 @dataclass(frozen=True)

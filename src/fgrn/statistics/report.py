@@ -394,7 +394,7 @@ def warnings_of_learning(
     found, weight = [], assignment.fit.weight
     several = len(assignment.sizes) > 1
     if rows == 1:
-        found.append("There is one row only, from which standard errors cannot be estimated.")
+        found.append("There is only one row, from which standard errors cannot be estimated.")
     elif parameters > rows:
         found.append(
             f"There are more parameters ({parameters:,}) than rows ({rows:,}): the estimates say little of other rows. "
@@ -410,9 +410,7 @@ def warnings_of_learning(
             "Learning did not converge: standard errors and criteria are not those of a maximum. Allow more epochs."
         )
     if several and convergence.starts == 1:
-        found.append(
-            "There was one random start only: nothing tells whether this is the best maximum. Take more starts."
-        )
+        found.append("There was only one random start, so that there may be a better maximum. Use more starts.")
     elif several and convergence.found_best == 1:
         found.append(
             f"The best likelihood was found by 1 of {convergence.starts} starts: there may be a better one. Take more "

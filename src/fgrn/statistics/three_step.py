@@ -67,7 +67,7 @@ class AssignedRows:
         total = joint.sum(axis=1, keepdims=True)
         if (joint.sum(axis=0) <= 0).any():
             raise LearningError(
-                "No row is assigned to some class, so that nothing can be said of it.", remedies="use fewer classes"
+                "A class has no assigned rows, so that nothing can be estimated for it.", remedies="use fewer classes"
             )
         return cls(assigned, weights, joint / total, sizes)
 

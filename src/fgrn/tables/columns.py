@@ -20,10 +20,10 @@ from . import frames
 from .missing import is_missing_value, is_missing_word
 
 REPLACE = ("replace it", "leave it unknown")
-"""What to do about a value that cannot be one of a column."""
+"""The remedy for a value that cannot be in a column."""
 
 STOP_AT_UNSEEN = Remedy("stop at such a value", unseen="error")
-"""What to do where values that are no levels should not be taken as unknown."""
+"""The remedy if values that are not levels should be errors instead of unknown."""
 
 MOST_BITS = 64
 """Bits of the largest integer that can be a level: other programs that read model files do not accept longer ones."""
@@ -73,9 +73,9 @@ class Column:
                 values = [float(value) if isinstance(value, int) else value for value in values]
             object.__setattr__(self, field, tuple(values))
         if not isinstance(self.name, str):
-            raise SchemaError(f"A column is called by a word. Got {self.name!r} instead.", value=self.name)
+            raise SchemaError(f"The name of a column must be a text. Got {self.name!r} instead.", value=self.name)
         if None in self.levels:
-            raise SchemaError("unknown is no level.", column=self.name)
+            raise SchemaError("unknown is not a level.", column=self.name)
         twice = [level for level, count in Counter(self.levels).items() if count > 1]
         if twice:
             raise SchemaError(f"it has the level {twice[0]!r} twice.", column=self.name, value=twice[0])
@@ -244,7 +244,7 @@ def numeric(
         words = [value for value in plain if value not in codes and not is_number(value)]
         if words:
             raise SchemaError(
-                f"it holds {what}, and {words[0]!r} is no number.",
+                f"it holds {what}, and {words[0]!r} is not a number.",
                 column=name,
                 value=words[0],
                 remedies=(missing_remedy(words[0]), "name the levels of the column"),

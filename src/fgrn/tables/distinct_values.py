@@ -83,7 +83,7 @@ class Distinct:
     def _check_words(self) -> None:
         if len(self.weights) > MOST_WORDS:
             raise SchemaError(
-                f"more than {MOST_WORDS:,} distinct values in the first {self.rows:,} rows looks like an identifier.",
+                f"more than {MOST_WORDS:,} distinct values in the first {self.rows:,} rows: probably an identifier.",
                 column=self.name,
                 remedies=Remedy("leave it out", "", drop=self.name),
             )

@@ -156,7 +156,7 @@ class Evidence(EncodedTable):
     soft         (rows, width): distributions, those of edge e from column `soft_offset[e]` on; each sums to one,
                  or is all zero where a value was impossible in itself
     log_scale    (rows,): the logarithm of what was taken out of the distributions
-    begins       (rows,): where a sequence begins, if rows follow each other; else empty
+    begins       (rows,): where a sequence begins, if rows are steps of sequences; else empty
     inserted     (rows,): which steps of sequences the table does not have; empty if it has all. They are without
                  values, and count as no rows
     numbers      (rows, continuous columns): their values, NaN where one is missing; no columns if there are none
@@ -384,7 +384,7 @@ _FIELDS = tuple(one.name for one in fields(Evidence))
 
 
 def column_of_each(variables: Variables, columns: Iterable[str]) -> np.ndarray:
-    """Return the number of each variable's column, -1 where it has none; a column that is no variable is an error."""
+    """Return the number of each variable's column, -1 where it has none; other columns are an error."""
     slot = np.full(len(variables.names), -1)
     for position, name in enumerate(columns):
         if name not in variables.index:

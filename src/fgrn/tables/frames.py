@@ -23,7 +23,7 @@ FEW_ROWS_OF_PANDAS = 64
 """A pandas frame of at most so many rows is read value by value, which is faster than through narwhals."""
 
 SHORT = 32
-"""A list of fewer values is read value by value: a dictionary of them would take longer than it saves."""
+"""Shorter lists are read value by value: dictionary encoding would take longer than it saves."""
 
 Data: TypeAlias = Any
 """A mapping of names to columns (lists, arrays, series, or one value for all rows), or a dataframe."""

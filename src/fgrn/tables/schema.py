@@ -136,7 +136,7 @@ class Schema(Mapping[str, Column]):
             raise SchemaError(f"{_columns_have(empty)} no known value.", value=tuple(empty), remedies=remedy)
         if empty:
             what = "it" if len(empty) == 1 else "them"
-            text = f"{_columns_have(empty)} no known value, so nothing is learnt of {what}."
+            text = f"{_columns_have(empty)} no known value, so nothing is learnt about {what}."
             warn(text, EmptyColumnWarning, value=tuple(empty))
         if codes is None:
             table_warnings.warn_of_missing_words(table_warnings.words_as_missing(found, columns))
@@ -232,7 +232,7 @@ class Schema(Mapping[str, Column]):
             raise SchemaError(**self.unseen_parts(strange))
         if strange:
             parts = self.unseen_parts(strange)
-            parts["message"] += " Kept as it is, and treated as unknown." if kept else " Treated as unknown."
+            parts["message"] += " Kept unchanged, and treated as unknown." if kept else " Treated as unknown."
             warn(kind=UnseenLevelWarning, remedies=STOP_AT_UNSEEN, **parts)
         return out
 
@@ -276,7 +276,7 @@ class Schema(Mapping[str, Column]):
                     column.name,
                     f"{len(column.levels):3}",
                     column.kind,
-                    shortened(column.levels, 6) or ("(as they are)" if column.continuous else "(nothing known)"),
+                    shortened(column.levels, 6) or ("(without bins)" if column.continuous else "(nothing known)"),
                     codes,
                 ]
             )
@@ -364,7 +364,7 @@ def _inferred(
         if odd:
             more = f" ({len(odd) - 1:,} more are none either)" if odd[1:] else ""
             raise SchemaError(
-                f"{odd[0]!r} is no number{more}; the other {len(levels) - len(odd):,} distinct values are.",
+                f"{odd[0]!r} is not a number{more}; the other {len(levels) - len(odd):,} distinct values are.",
                 row=None if isinstance(given, Distinct) else frames.as_list(column).index(odd[0]),
                 column=name,
                 value=odd[0],

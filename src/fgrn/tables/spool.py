@@ -98,7 +98,7 @@ def _as_arrow(batch: Batch) -> Any:
     else:
         frame = frames.narwhals_frame(batch.frame)
         try:
-            return frame.to_arrow().select(frame.columns)  # the index of a pandas frame is no column
+            return frame.to_arrow().select(frame.columns)  # the index of a pandas frame is not a column
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
             columns = {name: frame[name].to_list() for name in frame.columns}
     try:

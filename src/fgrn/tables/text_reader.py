@@ -40,7 +40,7 @@ LONGEST_SHOWN = 40
 """The most characters of a value in an error."""
 
 ENCODING = Remedy("state the encoding, such as cp1252,", encoding=...)
-"""What to do about bytes that are no text in UTF-8."""
+"""The remedy for bytes that are not UTF-8 text."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

@@ -227,8 +227,8 @@ def _encoding_of(data: bytes, where: str, encoding: str | None) -> tuple[bytes, 
             "this is not a text file.",
             file=where,
             remedies=(
-                Remedy("if it is Parquet, say {}", format="parquet"),
-                Remedy("if it is text with two bytes a letter, say {} (or utf-16-be)", encoding="utf-16-le"),
+                Remedy("if it is Parquet, use {}", format="parquet"),
+                Remedy("if it is text with two bytes per letter, use {} (or utf-16-be)", encoding="utf-16-le"),
             ),
         )
     return mark, kind

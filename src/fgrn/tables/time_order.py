@@ -74,7 +74,7 @@ class TimeOrder:
         _refuse_equal_times(order, begins, moments[order], sequence is not None)
         if not numeric and not (step is None or step == "auto"):
             raise EvidenceError(
-                "is given, and the times are words, neither numbers nor dates.",
+                "is given, but the times are neither numbers nor dates.",
                 setting="step",
                 value=step,
                 remedies=("give times that are numbers or ISO dates", Remedy("only order the rows", step=None)),
@@ -142,7 +142,7 @@ def _runs_of_sequences(sequence: Any, count: int) -> tuple[np.ndarray, list[int]
     if not isinstance(column, frames.DictionaryColumn) and not (isinstance(column, np.ndarray) and column.ndim == 1):
         row = next(row for row, value in enumerate(frames.as_list(column)) if not isinstance(value, Hashable))
         value = frames.as_list(column)[row]
-        raise EvidenceError(f"{value!r} is no name of a sequence.", row=row, value=value)
+        raise EvidenceError(f"{value!r} is not the name of a sequence.", row=row, value=value)
     keys = column if isinstance(column, np.ndarray) else column.codes
     begins = _changes(keys)
     number_of: dict[Any, int] = {}
@@ -266,7 +266,7 @@ def _with_missing_steps(
                 f"is {step:g}, at which {more.sum():,.0f} steps are missing between {len(order):,} rows.",
                 setting="step",
                 value=step,
-                remedies=("give a longer one", Remedy("let rows follow each other", step=None)),
+                remedies=("give a longer one", Remedy("take rows as consecutive steps", step=None)),
             )
         if (apart[apart > 0] == length).mean() < REGULAR:
             _warn_of_irregular_times()
@@ -284,9 +284,9 @@ def _with_missing_steps(
 
 def _warn_of_irregular_times() -> None:
     warn(
-        "The times have no regular step, so that rows follow each other whatever the time between them.",
+        "The times have no regular step, so that rows are taken as consecutive steps.",
         FgrnWarning,
-        remedies=(ACCEPTED, Remedy("say how long a step is", "HiddenMarkovModel(step=...)", step=...)),
+        remedies=(ACCEPTED, Remedy("give the length of a step", "HiddenMarkovModel(step=...)", step=...)),
     )
 
 

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from ...tables.encoded import Evidence
 
 RESIDENT_SHARE = 0.25
-"""Of the memory of a GPU that is free, at most so much is for rows that stay there."""
+"""The largest share of the free memory of a GPU for rows that stay there."""
 
 RING = 3
-"""How many blocks are on their way."""
+"""The number of blocks in transfer."""
 
 SOFT = -2
 """The code of a distribution."""

@@ -28,7 +28,7 @@ CACHED = 3
 """How many arrays stay on the device once they were copied there."""
 
 STILL = {torch.float64: 0.0, torch.float32: 1e-6}
-"""Cells that differ by no more may have moved by rounding alone."""
+"""Differences up to this may be rounding errors."""
 
 
 @dataclass(frozen=True, eq=False)

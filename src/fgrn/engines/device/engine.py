@@ -50,7 +50,7 @@ Tables of about the same number of rows have blocks of the same size, which are 
 """
 
 MOST_RUNS = 6
-"""Sizes of blocks that room on the device is kept for: those of batches, of the last of them, of rows kept back."""
+"""Block sizes with cached buffers on the device: of batches, of the last batch, of held-out rows."""
 
 
 Found = TypeVar("Found")

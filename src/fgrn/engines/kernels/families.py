@@ -8,7 +8,7 @@ import numpy as np
 
 from .basics import NONE, inlined, inner, kernel
 
-# The term of a cell with n rows, m rows that are kept back, and a prior count of a:
+# The term of a cell with n rows, m held-out rows, and a prior count of a:
 # n log(n); log Gamma(n + a) - log Gamma(a); m log(n + a)
 LIKELIHOOD, DIRICHLET, KEPT_BACK = range(3)
 WIDE = 2**12
@@ -118,11 +118,11 @@ def scores_beside(codes, sizes, child, group, groups, columns, weights, train, k
         groups: how many there are.
         columns: the further parents, one after the other; -1 for none.
         weights: (rows,) the weight of each row, or (1,) of all.
-        train: rows from this one on are kept back.
+        train: rows from this one on are held out.
         kind: of the terms.
         priors: the prior count of a cell, for each column.
         counts: room for groups * largest size * states of the child cells, four times if there are no more than WIDE.
-        back: the same for rows kept back, if the kind needs them.
+        back: the same for held-out rows, if the kind needs them.
         few: room for FEW terms.
         out: the scores, without penalties.
     """
@@ -167,7 +167,7 @@ def subset_terms(
         codes: (columns, rows), see `scores_beside`, and so are the others.
         sizes: of the columns.
         weights: (rows,) or (1,).
-        train: rows from this one on are kept back.
+        train: rows from this one on are held out.
         kind: of the terms.
         priors: prior counts of a cell; if `equivalent`, one that is divided by the number of joint states.
         equivalent: whether it is.

@@ -79,14 +79,14 @@ def scores_by_bits(
         child: the column that is the child.
         parents: the columns that are its parents.
         columns: the further parents, one after the other; -1 for none.
-        blocks: (blocks, 3) where each block of words begins and ends, and whether its rows are kept back.
+        blocks: (blocks, 3) where each block of words begins and ends, and whether its rows are held out.
         weights: (blocks,) the weight of every row of a block.
         kind: of the terms, see `families`.
         priors: the prior count of a cell, for each column.
         room: (cells of the child and its parents, words of a block).
         inside: (the same cells,) room for numbers of rows.
         counts: room for these cells times the states of each column, one column after the other.
-        back: the same for rows kept back, if there are any.
+        back: the same for held-out rows, if there are any.
         few: room for terms, see `families`.
         out: the scores, without penalties.
     """

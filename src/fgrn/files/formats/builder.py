@@ -138,7 +138,7 @@ class Builder:
 
     def no_number(self, word: str, line: int) -> NetworkFileError:
         """Return the error for a word that is not a number."""
-        return self.error(line, f"{short_repr(word)} is no number. Probabilities are written like 0.25 or 2.5e-1.")
+        return self.error(line, f"{short_repr(word)} is not a number. Probabilities are written like 0.25 or 2.5e-1.")
 
     # Variables
 
@@ -339,7 +339,7 @@ class Builder:
         for state, at in states:
             if state not in known:
                 some = ", ".join(map(short_repr, self.states[child][:8]))
-                raise self.error(at, f"{what}: {short_repr(state)} is no state of it (known: {some}).")
+                raise self.error(at, f"{what}: {short_repr(state)} is not a state of it (known: {some}).")
             codes.append(known[state])
         *sizes, width = self.sizes((*parents, child), line, what)
         cases = self.product(sizes)

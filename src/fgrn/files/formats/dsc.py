@@ -177,7 +177,7 @@ def _parent_codes(builder: Builder, table: TableRows, text: str, sizes: list[int
         if code >= size:
             raise builder.error(
                 line,
-                f"{table.what}: {short_repr(word)} is no state of {short_repr(parent)}; they go from 0 to {size - 1}.",
+                f"{table.what}: {short_repr(word)} is not a state of {short_repr(parent)}; these are 0 to {size - 1}.",
             )
         codes.append(code)
     return codes

@@ -213,7 +213,7 @@ def _read_utility(builder: Builder, tokens: Tokens, scope: list[Token], attribut
 def serialise(document: Document) -> str:
     """Return a document as a NET text."""
     check_directed(document, "Hugin NET")
-    rule = "names are letters, digits and underscores, do not begin with a digit and are no words of the format"
+    rule = "names are letters, digits and underscores, do not begin with a digit and are not words of the format"
     check_representable(document, "Hugin NET", _is_name, lambda _: True, rule, ", or write XMLBIF (.xml) or BIF (.bif)")
     lines = ["net", "{"]
     lines += [f"  name = {_quoted_text(document.name)};"] if document.name else []

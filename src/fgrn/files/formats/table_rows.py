@@ -75,5 +75,6 @@ def code_of_label(builder: Builder, what: str, parent: str, codes: Mapping[str, 
     """Return the code of a parent's state, by its label."""
     if label not in codes:
         known = ", ".join(map(short_repr, builder.states[parent][:8]))
-        raise builder.error(line, f"{what}: {short_repr(label)} is no state of {short_repr(parent)} (known: {known}).")
+        why = f"{what}: {short_repr(label)} is not a state of {short_repr(parent)} (known: {known})."
+        raise builder.error(line, why)
     return codes[label]

@@ -125,7 +125,7 @@ def _utility_weights(builder: Builder, nodes: Element) -> dict[str, float]:
             continue
         given, parents = node.first("weights"), _parents_of(node)
         if given is None or any(parent not in above for parent in parents):
-            text = f"node {short_repr(name)} is no weighted sum of utilities, and fgrn reads only such."
+            text = f"node {short_repr(name)} is not a weighted sum of utilities, and fgrn reads only such."
             raise builder.error(node.line, f"{text} Give it weights in GeNIe.")
         numbers = builder.numbers("".join(given.pieces), given.line)
         if len(numbers) != len(parents):

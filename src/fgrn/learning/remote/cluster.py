@@ -50,10 +50,10 @@ FAN_IN = 16
 """How many Counts are added up at once."""
 
 FAILED = ("error", "cancelled")
-"""What a future is that will never have a result; one that is lost with a worker is made again."""
+"""The states of futures that will never have a result; one that is lost with a worker is computed again."""
 
 MOMENT, LOOK, PATIENCE = 0.02, 5.0, 60.0
-"""Seconds between two looks at what has been done, at the workers, and for which there may be none of these."""
+"""Seconds between two checks of the tasks, between two checks of the workers, and without any worker until an error."""
 
 # What workers do
 

@@ -22,12 +22,12 @@ from ...tables.stream import Stream, StreamPart
 from ..encoding import BySchema, Coding, distinct_values, encode_stream
 
 CLAIMED = 2**22
-"""Bytes that a piece, and what is held of it, claim to take: enough that they are seldom moved, and little beside the
+"""The size in bytes that pieces report to Dask: enough that they are seldom moved, and little beside the
 memory of a worker, since codes are on disk."""
 
 
 EStepOver = Callable[[Evidence, str], EStep]
-"""What makes the E-step over rows in one place."""
+"""The function that builds the E-step over rows in one place."""
 
 
 class Facts(NamedTuple):
@@ -116,7 +116,7 @@ def joined(*summaries: dict[str, Distinct]) -> dict[str, Distinct]:
 
 def piece(part: StreamPart, stream: Stream, weights: str | None, coding: Coding, without_zero: bool) -> Piece:
     """Return the codes of a part."""
-    if isinstance(coding.code, BySchema):  # it counts what is no level, and other threads have the same one
+    if isinstance(coding.code, BySchema):  # it counts what is not a level, and other threads have the same one
         coding = coding._replace(code=coding.code.fresh())
     rows = stream.part(part)
     with _naming(part):
