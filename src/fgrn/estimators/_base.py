@@ -414,13 +414,13 @@ class LatentEstimator(TableEstimator):
         """Return the table with missing values imputed: the most probable level, or the expected number.
 
         An expected number need not be whole: a column of whole numbers then becomes one of floats.
-        A column of which nothing was known in training stays as it is, and so does a level that was not seen there:
-        for the other columns it is unknown. A table with names may have the class of a classifier as a column, too: it
-        is imputed where it is missing, and tells of the other columns where it is known.
+        A column without known values in training is unchanged, and so is a level that was not seen there; for the
+        other columns it counts as missing. A table with names may also have the class of a classifier as a column: it
+        is imputed where it is missing, and used as evidence where it is known.
 
         Args:
             X: the table, or one row of values with names.
-            return_proba: also return how likely the level of each value is, (rows, columns of training), and the class
+            return_proba: also return the probability of each value, (rows, columns of training), and of the class
                 last, if X has it; 1 where it was known, 0 for a level that was not seen in training.
         """
         row = one_row.named_row(X)

@@ -219,7 +219,7 @@ class ClassAnalysis(KeptRows):
         Args:
             X: the table it was fitted on; not needed right after `fit`.
             sample_weight: one weight per row of X.
-            n_bootstrap: how many tables are drawn from the model for p-values that are right in sparse tables, too; 0
+            n_bootstrap: the number of tables drawn from the model, for p-values that are valid in sparse tables too; 0
                 for those of the chi-square distribution.
             n_init: starts for each of them, the first from the estimate; those of the model unless given.
         """

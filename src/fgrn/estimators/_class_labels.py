@@ -37,9 +37,9 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
             X: the table: any dataframe, a mapping of columns or an array, of words, numbers and missing values. Or what
                 is not in memory: a path, a glob, a dataset of Arrow, batches of rows, or a `Stream`; y and
                 sample_weight are then names of its columns.
-            y: the classes, also as a table of one column, which names them. Where it is None or NaN the class of a row
-                is not known; the row still teaches what goes with what.
-            sample_weight: one weight per row; a row of weight 0 is as if it were not there.
+            y: the classes, also as a table of one column, whose name is that of the class. None or NaN means that the
+                class of a row is unknown; the row is still used to learn the other columns.
+            sample_weight: one weight per row; a row of weight 0 is ignored.
             executor: a client of dask.distributed, whose workers keep the rows and count them; X is then a Dask
                 dataframe, or Parquet files that every worker can read, and y and sample_weight names of columns.
 
@@ -59,9 +59,9 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         Args:
             X: the rows; or a path, a glob, an iterator of frames, or a `Stream`, which is read once, and of which every
                 batch (`Stream(..., rows=)`) is a step; y and sample_weight are then names of its columns.
-            y: their classes; where they are None or NaN they are not known, in all rows of a later batch if need be.
-            classes: all classes there will be; needed in the first call, unless X is read in batches: then those of the
-                first one are taken.
+            y: their classes; None or NaN if unknown, which may be so in all rows of a later batch.
+            classes: all classes that will occur; needed in the first call, unless X is read in batches: then those of
+                the first batch are used.
             sample_weight: one weight per row.
         """
         self._validate_params()
@@ -88,7 +88,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each class in each row, in the order of `classes_`.
 
-        That of a row of probability zero, which only tables with zeros know, is what it is where nothing is known, with
+        A row of probability zero, which only tables with zeros have, gets the probabilities without any evidence, with
         a warning that names the row.
 
         Args:
@@ -111,7 +111,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
 
         Args:
             row: a mapping of values, or a table of one row.
-            target: the class to explain, the likeliest unless given.
+            target: the class to explain, the most probable one unless given.
         """
         check_is_fitted(self)
         state = None if target is None else self._class_labels()[self._code(target)]
@@ -162,7 +162,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
     def _labels(self, y: Any, every: np.ndarray | None = None) -> tuple[str, np.ndarray, np.ndarray]:
         """Return the name of the class, the class of each row, and which rows have one.
 
-        None of them may be, once it is known which there are, `every` one.
+        No row needs to have a class if `every` class is known already.
         """
         if isinstance(y, str):
             raise ValueError(

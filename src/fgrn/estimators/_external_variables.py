@@ -136,18 +136,18 @@ class ExternalVariables(ClassAnalysis):
 
         Three steps use the class that each row is assigned to, corrected for wrong assignments. Two steps leave class
         sizes and item-response probabilities as they are, one step estimates them anew with the outcome as one more
-        column; this model is not changed. But with "bch", which supposes nothing of it, a number is normally
-        distributed in each class. Standard errors are robust (sandwich) and contain the uncertainty of the classes.
+        column; this model is not changed. A number is normally distributed in each class, except with "bch", which
+        assumes no distribution. Standard errors are robust (sandwich) and contain the uncertainty of the classes.
 
         Args:
-            outcome: a number or a word for each row of X; of 0 and 1 the mean is told. Rows where it is missing tell
-                nothing of it.
+            outcome: a number or a word for each row of X; for 0 and 1 the mean is reported. Rows where it is missing
+                are not used for it.
             X: the table it was fitted on; not needed right after `fit`.
             sample_weight: one weight per row of X.
             steps: 1, 2 or 3.
             correction: of three steps: "bch" (Bolck, Croon and Hagenaars) or "ml" (maximum likelihood).
-            kind: of the standard errors: "robust" (sandwich), right also where the model of the outcome is not;
-                "observed" information, or "outer", which suppose that it is, and which "bch" does not have.
+            kind: of the standard errors: "robust" (sandwich), valid even if the model of the outcome is wrong;
+                "observed" information, or "outer", valid only if it is right, and not available with "bch".
             level: of the confidence intervals.
             weights: "frequency" or "sampling", as in `standard_errors`.
             clusters: the cluster of each row: the errors are robust.

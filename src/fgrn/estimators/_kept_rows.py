@@ -64,14 +64,14 @@ class KeptRows(Choosing):
     def draws(self, X: Any, m: int = 20, *, uncertainty: bool = True) -> list[Any]:
         """Return m completed tables, with missing values drawn from their distribution (multiple imputation).
 
-        Analyse each of the tables, and put the results together with `fgrn.pool`. A missing number becomes one that was
+        Analyse each of the tables, and combine the results with `fgrn.pool`. A missing number becomes one that was
         observed in the bin that was drawn; that of a continuous column is drawn from its normal distribution in the
         class that was drawn for the row. Without smoothing, each cell of a level that occurs in the rows of the fit
         has a Dirichlet count of 0.01 in the fits to drawn rows, so that values are possible that no drawn row has.
 
         Args:
             X: the table, of any kind; the tables are of the same kind.
-            m: how many tables.
+            m: the number of tables.
             uncertainty: whether the parameters are uncertain, too: the model is then fitted, for each table, to rows
                 drawn with replacement from those that it was fitted on, or from X if they are not kept with the model.
         """

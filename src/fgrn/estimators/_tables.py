@@ -58,7 +58,7 @@ def _warn_of_numbers_as_names(names: list[Any]) -> None:
 class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no types
     """Base class of estimators that take a table of any kind: arrays, mappings, dataframes.
 
-    A frame or an array has the columns of training, in their order, as scikit-learn wants it. A mapping may have them
+    A frame or an array must have the training columns in order, as scikit-learn requires. A mapping may have them
     in any order; one that is not there is unknown, and one that was not there in training is ignored, with a warning.
     """
 

@@ -43,69 +43,74 @@ USUAL_SECONDS = 5.0
 class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
     """Classifier by a Latent Variable Model: one hidden variable explains the columns and the class.
 
-    Unless told otherwise it is chosen for the class: each class has hidden states of its own, as many as tell the class
-    of held-out rows best, one (naive Bayes) among them; and the tables are refined so that they tell the
-    class (see `decision_network_`), if that helps. With a number as `n_hidden` it is the model of the paper, whose
-    hidden states are shared by all classes.
+    By default, the model that predicts the class of held-out rows best is chosen: each class has hidden states of its
+    own, one (naive Bayes) or more, and the tables are refined to predict the class (see `decision_network_`), if that
+    helps. With a number as `n_hidden` it is the model of the paper, whose hidden states are shared by all classes.
 
     Args:
-        n_hidden: the states of the hidden variable (of each one, in a tree), for each class if it has its own; or
-            "auto": as many as the criterion says. A number makes structure="auto" the shared one.
-        structure: "shared" (the paper): the class hangs on the hidden variable as the columns do. "per_class": each
-            class has hidden states of its own, see `fgrn.class_mixture`. "tan": the same, and
-            each column hangs on one other column, too, where that gains more log-likelihood than it adds parameters,
-            see `fgrn.tan`. "tree": each class has a hidden tree, with one hidden variable for each column, joined as
-            the columns depend on each other given the class, see `fgrn.hidden_tree`; for wide tables, such as images.
-            "auto": the better of "per_class" and "tan" with n_hidden="auto" and criterion="log_loss", else "shared";
-            not "tree", which takes longer on most tables, and had the smaller log-loss on few of those that were tried.
-        refine: whether tables that tell the class are made beside those that describe the rows: "auto", if the log-loss
-            of held-out rows is better for it; never with shared states, where True or a number is an error. With
-            "tree" they are only if it is True or a number: "auto" finds a temperature alone. A number is the strength
-            of the penalty by which they are drawn to tables that tell nothing of the class; else several strengths are
-            compared.
-        n_epochs: the maximum number of epochs of EM.
-        cycles: updates of each table per epoch; 1 is the incremental algorithm, more the batch one.
+        n_hidden: the number of states of the hidden variable (of each one, in a tree), per class if each class has its
+            own; or "auto": chosen by the criterion. With a number, structure="auto" means "shared". Default: "auto".
+        structure: "shared" (the paper): the class depends on the hidden variable as the columns do. "per_class": each
+            class has hidden states of its own, see `fgrn.class_mixture`. "tan": the same, and each column also depends
+            on one other column, if that gains more log-likelihood than it adds parameters, see `fgrn.tan`. "tree": each
+            class has a hidden tree, with one hidden variable per column, connected by the dependence of the columns
+            given the class, see `fgrn.hidden_tree`; for wide tables, such as images. "auto": the better of "per_class"
+            and "tan" with n_hidden="auto" and criterion="log_loss", else "shared"; never "tree", which takes longer on
+            most tables, and had the smaller log-loss on few of those that were tried. Default: "auto".
+        refine: whether to learn tables that predict the class, beside those that describe the rows: "auto": if that
+            reduces the log-loss of held-out rows; with shared states never, and True or a number is an error. With
+            "tree" only if True or a number; "auto" then fits only a temperature. A number is the strength of the
+            penalty that shrinks them to tables that do not depend on the class; otherwise several strengths are
+            compared. Default: "auto".
+        n_epochs: the maximum number of epochs of EM. Default: 500.
+        cycles: updates of each table per epoch; 1 is the incremental algorithm of the paper, more the batch algorithm.
+            Default: 1.
         smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed. "auto": 1 /
             levels of the column, so that each row of a table gets one count in all, however many levels there are.
+            Default: "auto".
         n_init: the number of random starts (initialisations), of which the best is kept; a tree has one start.
+            Default: 3.
         tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
-            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
-        learn_prior: whether the prior of the hidden variable is learnt.
+            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning says if n_epochs is reached first.
+            Default: 1e-05.
+        learn_prior: whether the prior of the hidden variable is learnt. Default: True.
         criterion: for n_hidden="auto": "log_loss" of the class in held-out rows; or, for shared states,
-            "bic", "aic" or "held_out", which judge how well all columns are described.
-        max_hidden: for n_hidden="auto": the largest number of states to try.
-        max_seconds: about how long `fit` takes once the table is read: choosing, calibrating and learning from all
-            rows, for which time is kept. The first candidate is always tried, and refined tables are always finished.
-            Unless given there is a limit that does not depend on the clock: about 2 s of CPU time for a few rows, 8 s
-            for 10,000, and what it takes to learn from more than 20,000.
+            "bic", "aic" or "held_out", which measure how well all columns are described. Default: "log_loss".
+        max_hidden: for n_hidden="auto": the largest number of states to try. Default: 64.
+        max_seconds: the approximate time of `fit` after the table is read: choosing, calibrating and learning from all
+            rows. The first candidate is always tried, and refinement is always finished. None for a limit of work that
+            does not depend on the clock: about 2 s of CPU time for a few rows, 8 s for 10,000, and as long as it takes
+            to learn from more than 20,000. Default: None.
         n_bins: the number of bins of a column with many distinct numbers; "auto": 10, or 5 with fewer than 100 rows,
-            unless another of 5, 10 and 20 tells the class of held-out rows better by three standard errors, which is
-            not tried on tables that are not in memory.
-        max_levels: the maximum number of levels of a column of words or categories.
+            unless another of 5, 10 and 20 has a smaller held-out log-loss by three standard errors; not tried on
+            tables that are not in memory. Default: "auto".
+        max_levels: the maximum number of levels of a text or categorical column; the rarest others become one level.
+            Default: 50.
         missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
-            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
-        schema: the levels and bins of the columns; inferred from the table unless given.
-        unseen: how a level, or a column of a mapping, is treated that did not occur in training: "unknown", as a
-            missing value with a warning, or "error".
-        effective_size: for `partial_fit`: the largest weight of all earlier rows together, in rows, so that the model
-            follows data that change with time; None for no limit.
-        engine: "auto", "cpu" or "reference".
-        random_state: the seed or generator of the random starts.
+            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels. Default: None.
+        schema: the levels and bins of the columns; inferred from the table unless given. Default: None.
+        unseen: how to treat a level, or a column of a mapping, that did not occur in training: "unknown", as a missing
+            value with a warning, or "error". Default: "unknown".
+        effective_size: for `partial_fit`: the largest total weight of all earlier rows, in rows, so that the model
+            follows data that change with time; None for no limit. Default: None.
+        engine: "auto", "cpu", "reference" or "torch". Default: "auto".
+        random_state: the seed or generator of the random starts. Default: None.
         checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
-        verbose: whether to show progress.
+            Default: None.
+        verbose: whether to show progress. Default: 0.
 
     Attributes:
         network_: the Network.
         schema_: the levels and bins of the columns.
         classes_: the classes.
         prototypes_: for each class the distribution of every column (its profile); a dict with `shares` and `baseline`.
-        history_: the course of learning: log-likelihood per epoch, convergence, execution.
-        n_hidden_: the states of the hidden variable, of all classes together.
+        history_: the History of learning: log-likelihood per epoch, convergence, execution.
+        n_hidden_: the total number of states of the hidden variable, over all classes.
         structure_: "shared", "per_class", "tan" or "tree".
-        decision_network_: the Network that is asked for the class: `network_` with tables that were refined for that,
-            where this helped. All else (class profiles, completed rows, likelihoods) is asked of `network_`.
-        second_decision_network_: another one, refined in the other way, where the geometric mean of what both tell of
-            the class was better: then both are asked for it, which takes twice the time.
+        decision_network_: the Network that predicts the class: `network_` with tables that were refined for it, if that
+            helped. Everything else (class profiles, imputed rows, likelihoods) is computed by `network_`.
+        second_decision_network_: another one, refined in the other way, if the geometric mean of both predictions was
+            better: a prediction then uses both, and takes twice the time.
         selection_: the candidates that were compared, if something was chosen.
     """
 
@@ -376,30 +381,34 @@ class NaiveBayesClassifier(LatentClassifierBase):
     """Naive Bayes classifier, with missing values, rows without a class, and columns of any kind.
 
     Args:
-        smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed.
-        n_epochs: the most epochs of EM, which matter only where classes or values are unknown.
+        smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed. Default: 1.0.
+        n_epochs: the maximum number of epochs of EM, which matter only where classes or values are unknown.
+            Default: 100.
         tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
-            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
-        n_bins: the number of bins of a column with many distinct numbers.
-        max_levels: the maximum number of levels of a column of words or categories.
+            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning says if n_epochs is reached first.
+            Default: 1e-05.
+        n_bins: the number of bins of a column with many distinct numbers. Default: 5.
+        max_levels: the maximum number of levels of a text or categorical column; the rarest others become one level.
+            Default: 50.
         missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
-            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
-        schema: the levels and bins of the columns; inferred from the table unless given.
-        unseen: how a level, or a column of a mapping, is treated that did not occur in training: "unknown", as a
-            missing value with a warning, or "error".
-        effective_size: for `partial_fit`: the largest weight of all earlier rows together, in rows, so that the model
-            follows data that change with time; None for no limit.
-        engine: "auto", "cpu" or "reference".
-        random_state: for the start where classes are unknown.
+            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels. Default: None.
+        schema: the levels and bins of the columns; inferred from the table unless given. Default: None.
+        unseen: how to treat a level, or a column of a mapping, that did not occur in training: "unknown", as a missing
+            value with a warning, or "error". Default: "unknown".
+        effective_size: for `partial_fit`: the largest total weight of all earlier rows, in rows, so that the model
+            follows data that change with time; None for no limit. Default: None.
+        engine: "auto", "cpu", "reference" or "torch". Default: "auto".
+        random_state: for the start where classes are unknown. Default: None.
         checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
-        verbose: whether to show progress.
+            Default: None.
+        verbose: whether to show progress. Default: 0.
 
     Attributes:
         network_: the Network.
         schema_: the levels and bins of the columns.
         classes_: the classes.
         prototypes_: for each class the distribution of every column (its profile); a dict with `shares` and `baseline`.
-        history_: the course of learning: log-likelihood per epoch, convergence, execution.
+        history_: the History of learning: log-likelihood per epoch, convergence, execution.
     """
 
     cycles = 1

@@ -22,38 +22,41 @@ class LatentImputer(OneToOneFeatureMixin, ContinuousColumns, KeptRows, ChoosingT
     """Imputes missing values by the most probable level, or the expected number, given the known values of the row.
 
     Args:
-        n_hidden: the number of states of the hidden variable, or "auto": chosen by the criterion.
-        n_epochs: the maximum number of epochs of EM.
-        cycles: updates of each table per epoch.
-        smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed.
-        n_init: the number of random starts (initialisations), of which the best is kept.
+        n_hidden: the number of states of the hidden variable, or "auto": chosen by the criterion. Default: "auto".
+        n_epochs: the maximum number of epochs of EM. Default: 500.
+        cycles: updates of each table per epoch. Default: 1.
+        smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed. Default: 0.1.
+        n_init: the number of random starts (initialisations), of which the best is kept. Default: 2.
         tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
-            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
-        learn_prior: whether the prior of the hidden variable is learnt.
-        criterion: for n_hidden="auto": "bic", "aic" or "held_out".
-        max_hidden: for n_hidden="auto": the largest number of states to try.
-        n_bins: the number of bins of a column with many distinct numbers.
-        continuous: the columns of numbers that are normally distributed in each state: names, or numbers of the columns
-            of an array, or "auto" for all that would be put into bins. Others are put into bins.
-        covariance: the variances of continuous columns: "diagonal" for every state and column its own, "spherical" for
-            every state one, "tied" for every column one.
-        max_levels: the maximum number of levels of a column of words or categories.
+            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning says if n_epochs is reached first.
+            Default: 1e-05.
+        learn_prior: whether the prior of the hidden variable is learnt. Default: True.
+        criterion: for n_hidden="auto": "bic", "aic" or "held_out". Default: "held_out".
+        max_hidden: for n_hidden="auto": the largest number of states to try. Default: 64.
+        n_bins: the number of bins of a column with many distinct numbers. Default: 5.
+        continuous: the numeric columns that are normally distributed in each state: names, or numbers of the columns
+            of an array, or "auto" for all that would be put into bins. Others are put into bins. Default: None.
+        covariance: the variances of continuous columns: "diagonal": one per state and column; "spherical": one per
+            state; "tied": one per column, equal in all states. Default: "diagonal".
+        max_levels: the maximum number of levels of a text or categorical column; the rarest others become one level.
+            Default: 50.
         missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
-            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
-        schema: the levels and bins of the columns; inferred from the table unless given.
-        unseen: how a level, or a column of a mapping, is treated that did not occur in training: "unknown", as a
-            missing value with a warning, or "error".
-        effective_size: for `partial_fit`: the largest weight of all earlier rows together, in rows, so that the model
-            follows data that change with time; None for no limit.
-        engine: "auto", "cpu" or "reference".
-        random_state: the seed or generator of the random starts.
+            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels. Default: None.
+        schema: the levels and bins of the columns; inferred from the table unless given. Default: None.
+        unseen: how to treat a level, or a column of a mapping, that did not occur in training: "unknown", as a missing
+            value with a warning, or "error". Default: "unknown".
+        effective_size: for `partial_fit`: the largest total weight of all earlier rows, in rows, so that the model
+            follows data that change with time; None for no limit. Default: None.
+        engine: "auto", "cpu", "reference" or "torch". Default: "auto".
+        random_state: the seed or generator of the random starts. Default: None.
         checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
-        verbose: whether to show progress.
+            Default: None.
+        verbose: whether to show progress. Default: 0.
 
     Attributes:
         network_: the Network.
         schema_: the levels and bins of the columns.
-        history_: the course of learning: log-likelihood per epoch, convergence, execution.
+        history_: the History of learning: log-likelihood per epoch, convergence, execution.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
