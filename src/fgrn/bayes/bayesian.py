@@ -72,8 +72,8 @@ class BayesianNetwork(
         variables: every variable with its states, a number or a list of labels; or a list of `Variable`s.
         arcs: the parents of each variable that has some, as a mapping; or pairs (parent, child).
         tables: P(variable | parents) by name, one axis for each parent in their order and the last for the variable, or
-            with the axes of all parents in one; or a table given by few parameters, such as a `NoisyOr`. One that is
-            not given is uniform until `learn` draws a random start.
+            with the axes of all parents in one; or a compact table, such as a `NoisyOr`. One that is not given is
+            uniform until `learn` draws a random start.
         frozen: the names of tables that are never learnt.
         ties: tables that are the same for several variables: a name for each group, by variable.
         supports: by name, which cells may be other than zero, in the shape of the table.
@@ -147,8 +147,8 @@ class BayesianNetwork(
 
         Args:
             arcs: see the class; a column that is in none of them is a variable by itself.
-            data: the rows, with one column for each variable that is seen; it may have holes, and be on disk.
-            states: of variables that no row has (hidden ones), or that have states no row has.
+            data: the rows, with one column for each observed variable; values may be missing, and rows be on disk.
+            states: of hidden variables, which have no column, or of variables with states that no row has.
             options: those of `learn`.
         """
         hidden = settings.by_name(states)
@@ -268,8 +268,8 @@ class BayesianNetwork(
     ) -> dict[str, np.ndarray]:
         """Draw rows: the labels of all variables, or those named, given evidence.
 
-        There are `rows` of them for each row of the evidence, one after the other. Where nothing is known they are
-        drawn along the arcs, for which no variables have to be joined.
+        There are `rows` of them for each row of the evidence, one after the other. Without evidence they are drawn
+        along the arcs (ancestral sampling), without a junction tree.
         """
         if frames.columns(evidence):
             return super().sample(rows, evidence, seed, names=names)
@@ -312,7 +312,7 @@ class BayesianNetwork(
     ) -> em.History:
         """Learn the tables by maximum likelihood (EM); values may be missing or soft, and variables hidden.
 
-        Rows in which everything is known are counted in one pass, and no junction tree is needed. With missing values
+        Complete rows are counted in one pass, without a junction tree. With missing values
         its cliques may take half of the memory of the machine, or the `memory_limit` of the model. Other options are
         those of `Network.learn`: accelerate, batch_size, cycle_tolerance, device, engine, hold, merge, online,
         patience, precision, step, threads, validation.
@@ -413,7 +413,7 @@ def _checked_parents(known: Mapping[str, Variable], arcs: Any) -> dict[str, tupl
 def causes_first(parents: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the variables after their parents (a topological order); an error names a cycle, if there is one.
 
-    Those without parents are taken away until none is left; what stays is on circles, or behind them.
+    Variables without parents are removed repeatedly; those that remain are on cycles, or descend from one.
     """
     waiting = {name: len(some) for name, some in parents.items()}
     children: dict[str, list[str]] = {name: [] for name in parents}

@@ -32,8 +32,8 @@ class Interventions(DirectedGraph):
         under the intervention. Evidence holds after it.
 
         Args:
-            states: the state of each variable that is set, by name.
-            more: the same, for names that are words of Python.
+            states: the state of each variable that is set, as a mapping by name.
+            more: the same as keyword arguments, for names that are Python identifiers.
         """
         from .bayesian import BayesianNetwork
 

@@ -81,7 +81,7 @@ class DynamicBayesianNetwork:
 
     Data are tables with a row for each slice, and a column that identifies sequences, whose rows are consecutive;
     without that column all rows are one sequence. Values may be missing, and variables hidden. All answers are exact,
-    by messages over the joint states of what is handed on from slice to slice.
+    by messages over the joint states of the variables that later slices depend on.
 
     Args:
         variables: of a slice, with their states.
@@ -93,7 +93,7 @@ class DynamicBayesianNetwork:
             there; with links of several lags a list with a table for each lag, the next ones given the links that are
             there already.
         frozen: the names of variables whose tables are never learnt.
-        sequence: the name of the column that tells sequences apart.
+        sequence: the name of the column that identifies sequences.
         name: of the network.
     """
 
@@ -215,7 +215,7 @@ class DynamicBayesianNetwork:
     def unrolled(self, length: int) -> BayesianNetwork:
         """Return the Bayesian network of a number of slices: `x[0]`, `x[1]`, ...; equal tables are tied.
 
-        Every question can be asked of it, as long as its cliques fit in memory.
+        It answers every query, as long as its cliques fit into memory.
         """
         settings.whole("length", length, 1)
         structure = self._structure
@@ -254,7 +254,7 @@ class DynamicBayesianNetwork:
         Args:
             network: its variables are `x0`, x in the first slice, and `xt`, x in a later one. Parents of `xt` are in
                 its own slice, `yt`, or in the one before, `y0`.
-            sequence: the name of the column that tells sequences apart.
+            sequence: the name of the column that identifies sequences.
 
         Files of other programs hold labels as words: where those of a network are numbers, the one that is read back
         from such a file has words instead, and is not equal to it.
@@ -311,7 +311,7 @@ class DynamicBayesianNetwork:
 
         Args:
             data: the sequences; None for the first slices of a new one.
-            steps: how many slices.
+            steps: the number of slices.
         """
         settings.whole("steps", steps, 1)
         structure = self._structure

@@ -146,9 +146,8 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
     def trained(self) -> tuple[dict[str, Any], ...]:
         """The training record: one mapping per call of `learn`, with rows, settings, likelihood and execution.
 
-        "engine" and "merge" are those that were chosen where they were not given. A merge of None found out whether it
-        pays to count equal rows once; an engine of None is that of a table without missing values, whose rows are
-        counted without one.
+        "engine" and "merge" are the chosen ones if they were not given. A merge of None means that merging was decided
+        by a sample of the rows; an engine of None that there were no missing values, so that rows were only counted.
         """
         return self._trained
 
@@ -222,9 +221,9 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         """Return the model in reduced normal form, as a Network.
 
         Args:
-            method: "exact", a junction tree, whose two sweeps are exact; or "loopy", the model as it is: on loops
-                messages go round until they converge, and beliefs are approximations. There a table given by few
-                parameters, such as a `NoisyOr`, is frozen: to learn these, learn the model itself.
+            method: "exact", a junction tree, whose two sweeps are exact; or "loopy", the graph of the model itself, on
+                which messages are sent round until they converge, and beliefs are approximations. There a compact
+                table, such as a `NoisyOr`, is frozen: to learn its parameters, learn the model itself.
         """
         settings.choice("method", method, METHODS)
         parts = [replace(part, table=self._start(part)) if part.conditional else part for part in self._parts]
@@ -252,8 +251,8 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         of a Bayesian network the probability of the evidence, of any other model its partition function.
 
         Args:
-            evidence: a mapping of columns or a dataframe; a value is a label, a code, unknown, or a distribution: the
-                likelihood of each state. A variable that is not named is unknown.
+            evidence: a mapping of columns or a dataframe; a value is a label, a code, missing, or a distribution: the
+                likelihood of each state. A variable without a column is unknown.
             keep: the variables whose marginals to keep; all of them unless given.
             parts: which of "marginal" and "likelihood" to keep.
             method: "exact" or "loopy", see `to_network`.
@@ -276,8 +275,8 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
     def posterior(self, data: frames.Data, name: Name, *, engine: str = "auto", **options: Any) -> np.ndarray:
         """Return the posterior of a variable in each row, the row's own evidence on it included: (rows, states).
 
-        For a few rows, and `engine="auto"`, it is computed from the tables alone that it depends on, given what is
-        known. The options are `device` and `precision` of `propagate`.
+        With `engine="auto"`, a few rows are computed from only those tables that the posterior depends on, given the
+        evidence. The options are `device` and `precision` of `propagate`.
         """
         asked = self.variable(name).name
         found = self._pruned(data, (asked,)) if engine == "auto" and not options else None
@@ -323,9 +322,9 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
 
         Args:
             evidence: see `propagate`.
-            names: which variables of that one assignment to return, all unless given: a part of it, with a warning
-                if variables that are not known are left out. The most probable states of some variables, whatever the
-                others are, are another question: see `joint` and `posterior`.
+            names: the variables of that assignment to return; all unless given. A warning is issued if unknown
+                variables are left out. For the most probable states of some variables, summed over the others, see
+                `map`, `joint` and `posterior`.
         """
         checked, asked = self._checked(evidence), self._asked(names)
         pruned = self._pruned_likeliest(checked)

@@ -3,10 +3,10 @@
     Source -> S:b -> Diverter -> SISO -> b
                               -> SISO -> S:a -> Diverter -> SISO -> a ...
 
-A mixture of several such trees is one as well, whose hidden variables know the tree that a row is of.
+A mixture of several such trees is such a network as well, whose hidden states include the number of the tree.
 
-The tree of the columns is found by their mutual information; with hidden variables in between, what neighbours tell
-each other is no longer limited to their own states (Liu and Van den Broeck, 2021).
+The tree of the columns is found by their mutual information; with hidden variables in between, the information between
+neighbours is no longer limited to their own states (Liu and Van den Broeck, 2021).
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ def hidden_tree(
 
     The tree is that of `chow_liu`: of the largest sum of mutual information between neighbours, each pair counted in
     the rows where both values are known. Columns of more than 32 levels are counted in 32 bins of neighbouring levels;
-    the network itself has all levels. Of a table in which that would be more than 6e9 values, some 10,000 rows or more
-    are drawn for it. The hidden variable of column "a" is called "S:a". The network is an ordinary
-    one: `learn` it, ask it, draw it, save it; any column may be a class.
+    the network itself has all levels. If that would be more than 6e9 values, a sample of at least 10,000 rows is used.
+    The hidden variable of column "a" is called "S:a". The result is an ordinary network: it can be learnt, queried,
+    drawn and saved; any column may be a class.
 
     Args:
         data: the rows: a mapping of columns or any dataframe, with labels, codes and missing values; or an encoded

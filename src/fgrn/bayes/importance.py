@@ -1,10 +1,10 @@
 """Posteriors by importance sampling, with standard errors, for networks too large for exact inference.
 
-Variables are drawn along the arcs, and a sample counts as much as its probability with the evidence is larger than the
-probability of drawing it. Most samples are drawn from tables that already know of the evidence below: each is
-multiplied by the messages that loopy belief propagation brings back from there (Yuan and Druzdzel, 2003). The others
-come from the tables as they are, with known variables set to their states (likelihood weighting; Fung and Chang, 1990;
-Shachter and Peot, 1990), so that no sample can count too much where these messages are wrong. All are weighted by the
+Variables are drawn along the arcs, and the weight of a sample is its probability with the evidence divided by the
+probability of drawing it. Most samples are drawn from tables that account for the evidence on descendants: each is
+multiplied by the backward messages of loopy belief propagation (Yuan and Druzdzel, 2003). The others are drawn from
+the unchanged tables, with known variables set to their states (likelihood weighting; Fung and Chang, 1990; Shachter and
+Peot, 1990), so that no sample gets too much weight where these messages are wrong. All are weighted by the
 mixture of both (Veach and Guibas, 1995). Only tables that the answer depends on are drawn from.
 """
 
@@ -49,9 +49,9 @@ class SampledPosterior(NamedTuple):
 
     Attributes:
         probabilities: (rows, states) the estimate.
-        standard_errors: (rows, states) of the estimate; of a state that no sample is in, what so many samples leave
-            possible, about 0.7 divided by their effective size. 0 only where the evidence itself says what is true.
-        effective_size: (rows,) how many samples of equal weight it is worth; with a few, do not trust the errors.
+        standard_errors: (rows, states) of the estimate; for a state without samples about 0.7 divided by the effective
+            size. 0 only where the evidence determines the state.
+        effective_size: (rows,) the equivalent number of samples of equal weight; if small, the errors are unreliable.
     """
 
     probabilities: np.ndarray
@@ -72,8 +72,8 @@ class SampledQueries:
     ) -> SampledPosterior:
         """Return the posterior of a variable in each row by importance sampling, with standard errors.
 
-        For networks whose cliques do not fit into memory. Look at the effective size: a warning tells where it is so
-        small that the errors are not to be trusted.
+        For networks whose cliques do not fit into memory. A warning is issued if the effective size is so small that
+        the errors are not reliable.
 
         Args:
             evidence: see `propagate`.

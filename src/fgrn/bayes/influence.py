@@ -43,7 +43,7 @@ class InfluenceDiagram:
     """A Bayesian network with decisions and utilities; the total utility is the sum of all utilities.
 
     What is known at a decision is known at all later ones, and so are earlier decisions (no forgetting), unless `solve`
-    is asked for `limited_memory`.
+    is called with `limited_memory`.
 
     Args:
         network: the chance variables, and decisions that they depend on. The table of a decision, and arcs to it, are
@@ -211,7 +211,7 @@ class InfluenceDiagram:
                 depends on it may then be given, too.
             limited_memory: whether each decision knows only what is listed for it, and forgets what was known before
                 (LIMID).
-            starts: how many initialisations single policy updating has.
+            starts: the number of initialisations of single policy updating.
             seed: of these.
         """
         settings.whole("starts", starts, 1)

@@ -63,11 +63,11 @@ def tree_mixture(
     Args:
         network: the hidden tree, see `hidden_tree`; it is not changed.
         data: the rows it was learnt from.
-        trees: how many.
-        rounds: how often the trees are learnt, and rows put to the most probable tree in between.
+        trees: the number of trees.
+        rounds: the number of rounds in which the trees are learnt and rows are assigned to the most probable tree.
         epochs: of EM, for each tree in each round.
-        strength: how many rows the prior of each tree is worth, for each state of a hidden variable: its tables are
-            near those of the network if few rows speak for others.
+        strength: the number of rows that the prior of each tree is worth, for each state of a hidden variable: with few
+            rows the tables stay near those of the network.
         weights: one weight per row.
         validation: other rows. The round after which they are the most probable is kept; if that is none of them, the
             network itself, as a mixture of one tree. Learning ends with a round in which they gain next to nothing.
@@ -78,7 +78,7 @@ def tree_mixture(
             that were learnt before are not learnt again, and the mixture is the same to the last bit. Where the trees
             of all rounds take more than 1 GiB nothing is kept.
         engine: see `Network.learn`, and so are the others.
-        threads: how many threads.
+        threads: the number of threads.
         device: where engine="torch" computes.
         precision: of its numbers.
     """

@@ -171,8 +171,8 @@ def search(
 ) -> BayesianNetwork:
     """Find a Bayesian network in a table: which columns depend on which, with the tables learnt from the rows.
 
-    The structure of the highest score that was found is returned; how it was found is its `search_record`: the score,
-    and the path of moves. Missing values are averaged over by structural EM (Friedman, 1998): in each round they are
+    The structure with the highest score that was found is returned; its `search_record` has the score and the path of
+    moves. Missing values are averaged over by structural EM (Friedman, 1998): in each round they are
     drawn from their distribution under the network so far, the structure of the highest expected score is searched,
     and its tables are learnt by EM from the rows as they are; the score is then that of the observed values (Cheeseman
     and Stutz, 1996).
@@ -181,30 +181,30 @@ def search(
         data: the rows: a mapping of columns, any dataframe, or a file or stream larger than memory. Columns of
             measurements are put in bins first, see `Schema`.
         score: "bic", "aic", "bdeu" or "k2"; or "log_likelihood", that of held-out rows.
-        method: "hill_climbing"; "tabu", which begins where it ends; "order" (over orders of the columns), which begins
-            where a tabu search ends (its score is never lower, if nothing is missing); "exact": the best of all
-            structures, of up to 20 columns; or "pc": by tests of independence instead of a score.
-        required: arcs that must be there, as pairs (parent, child) or the parents of each child.
-        forbidden: arcs that must not be there.
-        tiers: lists of columns, causes first: no arc leads from a later tier to an earlier one. A column that is in
-            none may stand anywhere.
+        method: "hill_climbing"; "tabu", which continues from its result; "order" (over orders of the columns), which
+            continues from that of a tabu search (its score is never lower, if nothing is missing); "exact": the best of
+            all structures, for up to 20 columns; or "pc": by independence tests instead of a score.
+        required: arcs that the structure must have, as pairs (parent, child) or the parents of each child.
+        forbidden: arcs that it must not have.
+        tiers: lists of columns, causes first: no arc leads from a later tier to an earlier one. A column in no tier is
+            not restricted.
         roots: columns without parents.
         max_parents: the most parents of a column; any number unless given. For "pc" also the most columns of a set
             given which two others are tested.
         start: the structure with which the search begins: a network, or arcs. No arcs but the required ones unless
             given.
-        restarts: how often to go on from the best structure, or order, with some random moves.
+        restarts: the number of restarts from the best structure, or order, after some random moves.
         alpha: for "pc", the p-value above which two columns count as independent.
         states: of columns that have states no row has, or more of them than are taken for a category.
-        hidden: variables that no column has, with their states; give arcs to and from them by `start` or `required`.
-        weights: for how many equal rows each row stands; the name of a column for a stream.
+        hidden: hidden variables with their states; give arcs to and from them by `start` or `required`.
+        weights: the number of equal rows that each row represents; the name of a column for a stream.
         smoothing: a Dirichlet count for each cell of the tables, and of those that held-out rows are scored under.
         equivalent_size: the equivalent sample size of "bdeu".
         held_out: the share of rows that "log_likelihood" holds out.
         rounds: the most rounds of structural EM.
-        draws: how often the missing values of a row are drawn in a round.
+        draws: the number of draws of the missing values of a row in a round.
         seed: of everything random.
-        threads: how many threads; all processors unless given. The result does not depend on it.
+        threads: the number of threads; all processors unless given. The result does not depend on it.
         watch: called after each move with the number of moves and the score; the search ends when it returns True.
     """
     table, plan = SearchSettings(

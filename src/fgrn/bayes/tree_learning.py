@@ -76,7 +76,7 @@ def chow_liu(
             (half the logarithm of the rows); the result may then be several trees. Unless given, 0.
         epochs: the maximum number of epochs of learning, if values are missing.
         tolerance: learning stops when an epoch gains less than this per row.
-        threads: how many threads; all processors unless given.
+        threads: the number of threads; all processors unless given.
         watch: called after every epoch of learning, see `Network.learn`.
     """
     top = settings.name_of(root)
@@ -104,10 +104,10 @@ def tan(
 
     The tree is that of the largest likelihood: of the mutual information of pairs given the class (Friedman, Geiger and
     Goldszmidt, 1997), from the rows where both values and the class are known. `network.classify(rows, class_variable)`
-    then tells the class.
+    predicts the class.
 
     Args:
-        data: see `chow_liu`; rows whose class is unknown still teach the tables.
+        data: see `chow_liu`; rows whose class is unknown are still used to learn the tables.
         class_variable: the column that is a parent of all others.
         root: the column that has no other parent than the class; the first unless given.
         states: see `chow_liu`, and so are the others.
@@ -116,7 +116,7 @@ def tan(
         penalty: what an edge must gain in log-likelihood for each parameter that it adds: a number, "aic" or "bic".
         epochs: the maximum number of epochs of learning, if values are missing.
         tolerance: learning stops when an epoch gains less than this per row.
-        threads: how many threads; all processors unless given.
+        threads: the number of threads; all processors unless given.
         watch: called after every epoch of learning.
     """
     label, top = map(settings.name_of, (class_variable, root))

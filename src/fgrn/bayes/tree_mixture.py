@@ -166,7 +166,7 @@ class TreeMixture(Queries):
             parts: "marginal", "likelihood", or both.
             impossible: "raise" an error that names the rows of probability zero, or "mark" them in `.impossible`.
             engine: see `Network.propagate`, and so are the others.
-            threads: how many threads.
+            threads: the number of threads.
             device: where engine="torch" computes.
             precision: of its numbers.
         """

@@ -69,9 +69,9 @@ class LocalEStep:
     """The E-step over rows that this process can read: in memory, or in memory-mapped files.
 
     `hold=True` keeps the messages of the first cycle for the others (the paper's batch learning);
-    `hold=False` makes them again from the parameters the epoch began with, in constant memory.
-    `merge=True` counts equal rows once, with their weight; None finds out whether that pays.
-    `rests=True` gives memory back after every count, where several of these share a machine.
+    `hold=False` recomputes them from the parameters at the start of the epoch, in constant memory.
+    `merge=True` counts equal rows once, with their weight; None decides by a sample whether that is faster.
+    `rests=True` frees memory after every count, for several E-steps on one machine.
     """
 
     engine: Engine

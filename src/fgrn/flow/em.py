@@ -277,8 +277,8 @@ def _epochs(
         rule: when to stop.
         smoothing: counts that are added.
         number: of the start.
-        watch: is told of every epoch.
-        keep: is given the state of the start after every epoch.
+        watch: called after every epoch.
+        keep: called with the state of the start after every epoch.
     """
     (before, begun), resumed = origin, start
     while not start.has_ended(rule):

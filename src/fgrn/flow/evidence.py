@@ -1,7 +1,7 @@
 """Evidence: any table becomes codes and distributions by variable; missing values are defined in `tables.missing`.
 
-A value is a label, a code, unknown, or a distribution. Hard values become codes; distributions are scaled to sum to
-one, and what was taken out is kept per row, since it enters the likelihood.
+A value is a label, a code, missing, or a distribution. Hard values become codes; distributions are scaled to sum to
+one, and the scale is kept per row, since it enters the likelihood.
 """
 
 from __future__ import annotations

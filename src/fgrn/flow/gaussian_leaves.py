@@ -1,7 +1,7 @@
 """Gaussian leaves: continuous columns that are normally distributed in each state of one hidden variable.
 
-In state k the columns are independent, with means m_kd and variances v_kd. What the numbers x of a row say of the state
-is a soft message to the hidden variable; what the row adds to the counts are moments, weighted by its posterior p:
+In state k the columns are independent, with means m_kd and variances v_kd. The likelihood of the numbers x of a row is
+a soft message to the hidden variable; the row adds moments to the counts, weighted by its posterior p:
 
     message    log P(x | k) = sum over observed d of  -1/2 (x_d - m_kd)^2 / v_kd - 1/2 log(2 pi v_kd)
     counts     W_kd = sum of p_k,  X_kd = sum of p_k x_d,  Q_kd = sum of p_k x_d^2     over rows in which d is observed

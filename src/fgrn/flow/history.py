@@ -25,12 +25,12 @@ class History:
     converged       whether the tolerance was met before the epochs were used up
     start           which random start was kept, and `starts` what they were compared by: the final objective of each
                     or, with held-out rows, the largest of its `validation`
-    not_estimated   rows of tables, by the name of the table, of which the data say nothing: no row of the data counts
-                    for them, or only with a missing value. They are as they were before learning, which is uniform
-                    unless they were given or learnt before. A prior has row 0.
+    not_estimated   rows of tables, by the name of the table, that the data do not determine: no row of the data counts
+                    for them, or only with a missing value. They keep their values from before learning, which are
+                    uniform unless given or learnt before. A prior has row 0.
     validation      (epochs,): the mean log-likelihood of a row held out, of the parameters after each epoch; the best
                     of them were kept. Empty without such rows
-    execution       how it was run, in words: engine, kernel, rows, threads
+    execution       how learning was executed, as text: engine, kernel, rows, threads
     row_counts      the expected count of each row of all tables in the last epoch, in the order of the parameters;
                     empty where it was not kept
     """

@@ -53,7 +53,7 @@ class Messages:
 
     impossible  (rows,): rows of probability zero, whose messages may be all zero and whose log-likelihood is -inf
     rounds      how many parallel rounds were run; None for two sweeps
-    converged   (rows,): whether the messages had come to rest; always true after two sweeps
+    converged   (rows,): whether the messages had converged; always true after two sweeps
     """
 
     plan: Edges
@@ -264,7 +264,7 @@ def settled(
 ) -> Messages:
     """Run at most `most` parallel rounds, until no message changes by more than `tolerance`; warn if that fails.
 
-    On a tree without damping the messages are exact after a known number of rounds, and tolerance is not asked.
+    On a tree without damping the messages are exact after a known number of rounds, and the tolerance is not used.
     """
     pieces: list[Messages] = []
     for rows in blocks_of_rows(evidence.rows, max(1, ROUND_BYTES // (16 * plan.states))):

@@ -124,7 +124,7 @@ def updated(
 ) -> Parameters:
     """Return new tables and priors: counts plus smoothing, each row divided by its sum.
 
-    A row without any count says nothing of its cells: it is as it was `before` learning, whatever the random start.
+    A row without counts keeps its values from `before` learning, whatever the random start.
     `which` limits the update to some tables, and leaves the priors alone.
     """
     layout = spec.layout

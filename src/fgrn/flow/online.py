@@ -6,15 +6,15 @@ After every batch the expected counts per row are
     step    = share ** power,   share = weight of the batch / all weight so far, this batch included
 
 and the tables are made from running * (all weight so far), so that smoothing fades as rows come in. The first batch has
-the step 1, and batch t of equal ones t ** -power. With the power 1 every row counts alike for ever; a smaller one
-forgets what was counted with tables that were still poor, and 0.5 is the least that lets the tables come to rest.
+the step 1, and batch t of equal ones t ** -power. With the power 1 all rows have equal weight; a smaller power forgets
+counts from earlier, poor tables, and 0.5 is the smallest for which the tables converge.
 
-Where what is learnt changes with time, tables must not come to rest. With an effective size the step is never less than
+For data that change with time, the tables must not converge. With an effective size the step is never less than
 
     weight of the batch / (effective size + weight of the batch)
 
-so that in the end the weight of a row halves with every 0.7 effective sizes of rows that come after it, and all of them
-together weigh as much as that many rows of today; smoothing is then beside so many rows, and does not fade any more.
+so that in the long run the weight of a row halves with every 0.7 effective sizes of later rows, and all earlier rows
+together weigh as much as that many current rows; smoothing is then relative to that many rows, and does not fade.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Online:
 
     Attributes:
         power: of the step, from 0.5 (forget fast) to 1 (forget nothing).
-        effective_size: how many rows of today those before stand for, at most; None for any number.
-        batches: how many there were.
+        effective_size: the largest total weight of earlier rows, in rows; None for no limit.
+        batches: the number of batches so far.
         weight: of all rows so far.
         running: expected counts per row, in the plan's layout.
     """

@@ -230,10 +230,10 @@ class SISO(_Block):
 class Factor(_Block):
     """A table over the joint states of several variables, which form one product variable: any factor of a model.
 
-    The rows of the table are the slower part of the joint states, its columns the faster. `name` is what it is called
-    by, that of the child of a conditional table. One with `sums_to_one=False` is not a distribution, never learnt, and
-    held with a largest number of 1; the logarithm of what it was divided by is its `log_scale`. `learn`, `tie` and
-    `support` are those of a SISO; `form` is that of a table which follows from few parameters.
+    The rows of the table are the slower part of the joint states, its columns the faster. `name` is its name, that of
+    the child for a conditional table. One with `sums_to_one=False` is not a distribution, is never learnt, and is
+    scaled to a largest number of 1; the logarithm of the scale is its `log_scale`. `learn`, `tie` and `support` are
+    those of a SISO; `form` is the `TableForm` of a compact table.
     """
 
     kind: ClassVar[int] = SOURCE
@@ -331,10 +331,10 @@ class Factor(_Block):
 class Diverter(_Block):
     """A block whose variables are all equal; with several inputs, the outputs are their product space.
 
-    The states of a product space are ordered with the first input slowest. With `space`, the names and sizes of what
-    the product space is made of, the first slowest, every variable carries a part of it: `legs` says which, by the
+    The states of a product space are ordered with the first input slowest. With `space`, the names and sizes of the
+    parts of the product space, the first slowest, every variable carries some of the parts: `legs` says which, by the
     variable's name, in the order of the variable's own states. One that is not in `legs` carries all. A product space
-    of more than `limit` states is refused.
+    of more than `limit` states is an error.
     """
 
     kind: ClassVar[int] = DIVERT

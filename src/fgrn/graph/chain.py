@@ -47,13 +47,13 @@ class Chain(Network):
     next row, and the Source's variable that this output is, one row later. The prior of that Source is for the first
     row of a sequence.
 
-    A table may have a column called `sequence`, whose value is the same in all rows of a sequence; its rows follow each
-    other. Without that column all rows are one sequence. Messages are per row, given the whole sequence; the
-    log-likelihood of a row is that given all rows before it, and sums to that of the sequence. With an impossible row a
-    sequence ends: what follows it is impossible, and the rows before do not know of it.
+    A table may have a column called `sequence`, whose value is the same in all rows of a sequence, which must be
+    consecutive. Without that column all rows are one sequence. Messages are per row, given the whole sequence; the
+    log-likelihood of a row is that given all rows before it, and sums to that of the sequence. An impossible row ends
+    its sequence: later rows are impossible too, and earlier rows are computed without it.
 
-    An epoch of `learn` is one of Baum and Welch, `sample` draws one new sequence of so many rows, and `most_probable`
-    finds the path of Viterbi.
+    An epoch of `learn` is one iteration of Baum and Welch, `sample` draws one new sequence of the given number of rows,
+    and `most_probable` is the Viterbi algorithm.
     """
 
     _cannot: ClassVar[Mapping[str, str]] = {
@@ -134,7 +134,7 @@ class Chain(Network):
     ) -> Sequences:
         """Return sequences for queries; messages of kinds of rows are cached until the parameters change.
 
-        They take longer than anything else in a question of a few hundred rows to the compiled kernels.
+        With compiled kernels they are the slowest part of a query of a few hundred rows.
         """
         found = self._sequences(runner, plan, encoded, threads, paused)
         if runner.name == "cpu":
@@ -192,7 +192,7 @@ class Chain(Network):
     def decode(self, evidence: frames.Data = None, *, engine: str = "auto") -> np.ndarray:
         """Return the most probable path of hidden states of each sequence given the evidence, as labels of all rows.
 
-        Missing values are summed out, where `most_probable` finds the likeliest values of everything together.
+        Missing values are summed out, whereas `most_probable` maximises over them as well.
 
         Args:
             evidence: the table, as for `propagate`.

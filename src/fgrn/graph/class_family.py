@@ -45,7 +45,7 @@ class ClassFamily:
     structure   what the structure is called
     build       makes a network of a size for some rows
     target      the class
-    hidden      the hidden variable that the class hangs on
+    hidden      the hidden variable on which the class depends
     smoothing   of learning by EM
     engine      see `Network.learn`
     seed        of random starts
@@ -162,9 +162,9 @@ class ClassFamily:
     def _changed_logarithms(self, model: Network, calibration: Calibration) -> np.ndarray:
         """Return the logarithms of all cells divided by the temperature, plus the matrix terms of each class.
 
-        With one state for each class that is exactly the change of what is told of the classes in a row without missing
-        values; those that are missing are summed out after the change. Several states of a class are moved alike: by
-        what the table of their class, the mean of theirs, is moved.
+        With one state for each class this changes the predictions for rows without missing values exactly; missing
+        values are summed out after the change. Several states of a class are changed equally: by the change of the
+        table of their class, which is their mean.
         """
         layout, values = model._spec.layout, model._parameters.values
         with np.errstate(divide="ignore"):

@@ -1,7 +1,7 @@
 """E-steps of junction trees in whose rows all variables but one are known: a product of one cell of each table.
 
-In such a row the messages of the junction tree visit all joint states of its cliques, nearly all of them in vain. Given
-what is known, the likelihood of each state of the hidden variable h is the product of one cell of each table, which is
+In such a row the messages of the junction tree visit all joint states of its cliques, most of them needlessly. Given
+the known values, the likelihood of each state of the hidden variable h is the product of one cell of each table, as in
 the E-step of a star: h is its hub, every table is a leaf, and the code of the leaf is the joint state of the other
 variables of the table.
 

@@ -146,9 +146,9 @@ class WiredModel:
     def trained(self) -> tuple[dict[str, Any], ...]:
         """The training record: one mapping per call of `learn`, with rows, settings, likelihood and execution.
 
-        "engine" and "merge" are those that were chosen where they were not given, "kernel" is the way the engine took.
-        A merge of None found out whether it pays to count equal rows once; an engine of None is that of a table without
-        missing values, whose rows are counted without one.
+        "engine" and "merge" are the chosen ones if they were not given, "kernel" is the method of the engine. A merge
+        of None means that merging was decided by a sample of the rows; an engine of None that no value was missing and no
+        variable hidden, so that rows were only counted.
         """
         return self._trained
 

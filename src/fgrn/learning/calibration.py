@@ -1,19 +1,19 @@
 """Temperature and matrix scaling: calibration of the probabilities of a classifier on held-out rows.
 
-With a temperature T the probabilities of the classes are raised to the power 1 / T, and scaled to add up to one: above
-1 the classifier is less sure of the class than before, below 1 more. T has the least log-loss (Guo et al., 2017) of the
-rows and of one more, spread over all of them, whose class is the likeliest of those that were wrong: where every row
-was predicted rightly, the next one still may not be (in the spirit of Platt, 1999).
+With a temperature T the probabilities of the classes are raised to the power 1 / T, and scaled to sum to one: with T
+above 1 the classifier becomes less confident, below 1 more. T minimises the log-loss (Guo et al., 2017) of the rows and
+of one added row, spread over all of them, whose class is the most probable of the wrong ones: even if every row was
+predicted correctly, the next one may not be (in the spirit of Platt, 1999).
 
-One temperature is not right for all classes where some are easily told from the others, and some are hardly told from
-each other. Of three classes or more the logarithms l of what is told of a row, less their mean, become
+One temperature does not suit all classes if some are easily distinguished from the others, and some are not. With
+three classes or more the log-probabilities l of a row, minus their mean, become
 
     l / T + l / T @ mixing + offsets
 
 (matrix scaling, Guo et al., 2017), with the least log-loss plus MIXING_PENALTY / 2 times the sum of the squares of
-mixing and offsets (in the spirit of Kull et al., 2019): without rows there is the temperature alone. Where the
-logarithms of a class are large, the squares of its row of the matrix count as many times as theirs are in the mean. The
-matrix is used only where rows that it was not fitted to gain by it clearly, see `CalibrationJudge`.
+mixing and offsets (in the spirit of Kull et al., 2019): without rows only the temperature remains. The squares of a row
+of the matrix are multiplied by the mean square of the logarithms of its class, if that is above 1. The matrix is used
+only if it clearly reduces the log-loss of rows that it was not fitted to, see `CalibrationJudge`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Checkpoints: the progress of learning in a file, from which an interrupted run continues to the same result.
 
 A run has one stage for each time a network learns: one for `Network.learn`, one per layer for `learn_by_layer`, one
-per number of hidden states where an estimator tries several. A stage knows what it is about (network, rows, settings),
-the parameters it began with and how far each start has come. Its bytes are told in `files.checkpoint_file`.
+per number of hidden states where an estimator tries several. A stage has its identity (network, rows, settings), the
+parameters it began with and the state of each start. `files.checkpoint_file` describes its bytes.
 
     open_journal(...)  ->  Journal  ->  a Keeper for each stage  ->  em.learn
 
-Without a file a journal is in memory alone: estimators have one, to keep what was learnt when `fit` is interrupted.
+Without a file a journal is in memory only: estimators have one, to keep the result so far when `fit` is interrupted.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Checkpoint:
     Args:
         path: of the file. It is written before learning begins, every few epochs and at the end, each time all of it or
             nothing. Only one run writes it at a time.
-        every: how many epochs are between two checkpoints.
-        resume: go on from the file, if it is there. Otherwise a file that is there is an error: it is not overwritten
-            by another run.
+        every: the number of epochs between two checkpoints.
+        resume: whether to continue from the file, if it exists. If False, an existing file is an error, so that it is
+            not overwritten by another run.
     """
 
     path: str | os.PathLike[str]
@@ -162,8 +162,8 @@ def as_begun(journal: Journal | None, table: EncodedTable, engine: str, merge: b
 class Journal:
     """The stages of a run so far, in memory and, if there is a checkpoint, on disk.
 
-    One that is `interruptible` lets learning end well when it is interrupted, with what was learnt until then, and its
-    `interruption` then tells when that was. Whoever goes on with the run asks for that, and stops soon.
+    An `interruptible` journal lets interrupted learning end with the result so far; its `interruption` then says when
+    that was, and the later steps of the run check it and stop soon.
     """
 
     def __init__(self, checkpoint: Checkpoint | None, interruptible: bool = False) -> None:

@@ -1,6 +1,6 @@
 """The budget for choosing and learning a classifier: seconds, or an amount of work independent of the clock.
 
-What follows the choice is foreseen in it: calibrating the best candidate so far, and learning it from all rows.
+It includes the steps after the choice: calibrating the best candidate so far, and learning it from all rows.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Choosing a classifier by cross-validation: the structure, hidden states and penalty with the least log-loss.
 
-Every candidate is learnt from some of the rows and asked for the class of the others, in turn. Within a structure the
-number of hidden states grows as long as that pays. Each number begins with EM, which makes the rows likely, and goes on
-with tables that predict the class (see `learning.conditional`), whose penalty is made weaker, or else stronger, as long
-as that pays. Every candidate is judged at its best temperature (see `learning.calibration`).
+Every candidate is learnt from some of the rows and predicts the class of the others, in turn. Within a structure the
+number of hidden states grows as long as the log-loss improves. Each number begins with EM, which maximises the
+likelihood of the rows, and continues with tables that predict the class (see `learning.conditional`), whose penalty is
+made weaker, or else stronger, as long as the log-loss improves. Every candidate is evaluated at its best temperature
+(see `learning.calibration`).
 """
 
 from __future__ import annotations

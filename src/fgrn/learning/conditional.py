@@ -1,12 +1,12 @@
 """Maximum conditional likelihood: the tables that best predict one variable, the target, from the others.
 
-EM makes whole rows likely, all columns alike. Where it is the target that is asked for, better tables maximise
+EM maximises the likelihood of whole rows, for all columns alike. To predict the target, better tables maximise
 
     sum over rows of weight * log P(target | the other columns)  -  strength * penalty
 
-with gradients that are the difference of two E-steps: the expected counts with the target known, less those with it
-unknown. Every row of a table is the softmax of free numbers z, so that tables stay tables, and a missing value is
-summed out as ever. With naive Bayes this is multinomial logistic regression on indicators of the levels (Roos et al.,
+with gradients that are the difference of two E-steps: the expected counts with the target known, minus those with it
+unknown. Every row of a table is the softmax of free numbers z, so that rows stay distributions, and missing values are
+summed out as in EM. With naive Bayes this is multinomial logistic regression on indicators of the levels (Roos et al.,
 2005; Greiner and Zhou, 2002); with several hidden states a class has several such regressions.
 
     penalty = 1/2 sum over cells of (z - z0)^2
@@ -14,8 +14,8 @@ summed out as ever. With naive Bayes this is multinomial logistic regression on 
 where z0 is the logarithm of a reference table: that of the model as it was learnt (towards "fit"), or one that tells
 nothing of the target (towards "independence"): each row is the mean, weighted by expected counts, of the rows that
 differ from it in the state of the hidden variable alone. In columns whose levels have an
-order it is the differences of z - z0 between neighbouring levels that are squared, and a tenth of the squares of the
-cells themselves is added: what is told of a level is close to what is told of its neighbours.
+order the differences of z - z0 between neighbouring levels are squared instead, and a tenth of the squares of the
+cells themselves is added: neighbouring levels have similar effects.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Decisions on how learning and inference are executed: the engine, merging of equal rows, threads, blocks.
 
 The decision follows from the network, the rows and the settings, never from what else ran before in the process: the
-same call gives the same bits. What was decided in learning is kept with its history, as a line that people can read.
+same call gives the same bits. The decision for learning is stored with its history, as a line of text.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Execution:
     """The record of how learning was executed.
 
     engine         its name; None where rows are only counted, since all their values are known
-    kernel         which of its ways to compute the engine took
+    kernel         the method of the engine that was used
     rows           how many rows there were, and `rows_counted` in an epoch: fewer if equal ones were merged
     rows_at_once   how many rows made a block
     threads        how many threads shared the blocks, at most

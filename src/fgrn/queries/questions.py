@@ -1,6 +1,6 @@
 """Queries that every model answers: posteriors, classes, imputed tables, class profiles, embeddings, explanations.
 
-Everything here is a question to `propagate`, whatever kind of model answers it.
+All queries here use `propagate`, for any kind of model.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class MostProbable(NamedTuple):
 class PartOfMostProbable(MostProbable):
     """A part of the most probable joint labels; other variables without evidence are left out.
 
-    The states are likeliest with those of the others, and need not be the likeliest by themselves: see `posterior`. The
+    The states are the most probable jointly with the others, and need not be so by themselves: see `posterior`. The
     log-probability is that of the whole assignment.
     """
 
@@ -164,15 +164,16 @@ class Queries(ABC):
     ) -> explanation.Explanation:
         """Return how much each known value of a row adds to the log-odds of a state of a variable.
 
-        What a value adds depends on what is known already; it is the mean over orders in which the values become known,
-        each with its reverse. The contributions and the log-odds before anything is known sum to those of the row.
+        The contribution of a value depends on the values before it; it is the mean over orders in which the values
+        become known, each with its reverse. The contributions and the log-odds without evidence sum to those of the
+        row.
 
         Args:
             row: the values of one row; what is given on the variable itself is not used.
             name: the variable that is decided.
             state: the state to explain, the most probable one unless given.
             values: the same values as people know them, if the row holds codes.
-            orders: how many orders.
+            orders: the number of orders.
             engine: see `propagate`.
         """
         return explained_by([self], row, name, state, values=values, orders=orders, engine=engine)
