@@ -164,7 +164,7 @@ class BayesianNetwork(
         network.learn(data, **options)
         return network
 
-    # What it is
+    # Properties
 
     def parents(self, name: Name) -> tuple[str, ...]:
         """Return the parents of a variable, in the order of its table's axes."""
@@ -421,7 +421,7 @@ def causes_first(parents: Mapping[str, Sequence[str]]) -> list[str]:
         for parent in some:
             children[parent].append(child)
     free = [name for name, count in waiting.items() if not count]
-    for name in free:  # grows while it is walked
+    for name in free:  # the list grows during the loop
         for child in children[name]:
             waiting[child] -= 1
             if not waiting[child]:

@@ -198,7 +198,7 @@ def _upwards(network: Network, root: str) -> list[SISO]:
         if isinstance(block, SISO):
             below.setdefault(copies.get(block.input.name, block.input.name), []).append(block)
     order, line = [], [root]
-    for name in line:  # grows while it is walked
+    for name in line:  # the list grows during the loop
         order += below.get(name, [])
         line += [block.output.name for block in below.get(name, [])]
     return order[::-1]

@@ -191,7 +191,7 @@ class Climb:
             since += 1
             if place.total > score + LEAST_GAIN:
                 best, score, since, path = tuple(place.parents), place.total, 0, len(self.moves)
-        del self.moves[path:]  # they led nowhere
+        del self.moves[path:]  # they led to no better structure
         return best
 
     def straight_to(self, start: Parents, end: Parents) -> None:
@@ -235,7 +235,7 @@ class Climb:
             best, score, path, since = tuple(place.parents), place.total, len(self.moves), 0
             recent.clear()
         if not self.stopped:
-            del self.moves[path:]  # they led nowhere
+            del self.moves[path:]  # they led to no better structure
             return best, score
         return tuple(place.parents), place.total
 

@@ -143,7 +143,7 @@ class DeterministicTable(CompactTable):
         try:
             signature(function).bind(*family.parents)
         except ValueError:
-            return  # a function that does not tell
+            return  # a function without a known signature
         except TypeError as why:
             parents = ", ".join(parent.name for parent in family.parents)
             raise TableError(

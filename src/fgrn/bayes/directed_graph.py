@@ -42,7 +42,7 @@ def closure(names: Iterable[str], beside: Mapping[str, Iterable[str]]) -> set[st
     """Return some names, and all names that can be reached from them."""
     found = set(names)
     line = list(found)
-    for name in line:  # grows while it is walked
+    for name in line:  # the list grows during the loop
         new = [other for other in beside[name] if other not in found]
         found.update(new)
         line += new
@@ -61,7 +61,7 @@ def d_connected(parents: ParentsOf, sources: Iterable[str], given: Collection[st
     line = [(name, True) for name in sources if name not in known]
     seen.update(line)
     found: set[str] = set()
-    for name, from_child in line:  # grows while it is walked
+    for name, from_child in line:  # the list grows during the loop
         if name not in known:
             found.add(name)
         steps: list[tuple[str, bool]] = []

@@ -131,7 +131,7 @@ class DynamicBayesianNetwork:
         whole = {one: self._structure.table(one, later.get(one), first.get(one)) for one in known}
         self._step = self._structure.network(whole, kept, name)
 
-    # What it is
+    # Properties
 
     @property
     def variables(self) -> tuple[Variable, ...]:
@@ -289,7 +289,7 @@ class DynamicBayesianNetwork:
     def _labels(self) -> dict[str, Labels]:
         return {name: variable.labels for name, variable in self._structure.variables.items()}
 
-    # Questions
+    # Queries
 
     def filter(self, data: frames.Data) -> SliceBeliefs:
         """Return the distribution of each variable in each slice, given this slice and all before it (filtering)."""

@@ -80,7 +80,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         self._questions: dict[tuple[Any, ...], PrunedModel] = {}
         self._kept_arrays: TableArrays | None = None
 
-    # What it is
+    # Properties
 
     @property
     def variables(self) -> tuple[Variable, ...]:

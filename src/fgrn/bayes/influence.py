@@ -91,7 +91,7 @@ class InfluenceDiagram:
         self._utilities = {name: self._checked_utility(name, given) for name, given in utilities.items()}
         check_order_of_time(self.network, self._seen)
 
-    # What it is
+    # Properties
 
     @property
     def name(self) -> str:
@@ -195,7 +195,7 @@ class InfluenceDiagram:
             raise TableError(f"The utility {name!r} has a value that is not finite.", remedies="use a large number")
         return DecisionTable(scope, values.reshape(sizes))
 
-    # Questions
+    # Queries
 
     def solve(
         self, given: frames.Data = None, *, limited_memory: bool = False, starts: int = 10, seed: int = 0

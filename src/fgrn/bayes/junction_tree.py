@@ -94,7 +94,7 @@ class JunctionTree:
             beside[a].append((b, shared))
             beside[b].append((a, shared))
         order: list[tuple[int, int, tuple[str, ...]]] = [(root, -1, ())]
-        for number, before, _ in order:  # grows while it is walked
+        for number, before, _ in order:  # the list grows during the loop
             order += [(other, number, shared) for other, shared in beside[number] if other != before]
         return order
 

@@ -53,7 +53,7 @@ class TableGraph:
         """
         line = [name for name in names if name not in known]
         seen, found = set(line), set[int]()
-        for name in line:  # grows while it is walked
+        for name in line:  # the list grows during the loop
             for number in self._tables_of.get(name, ()):
                 scope = self.parts[number].scope
                 if number in found or (alive is not None and scope[-1] not in alive):

@@ -462,7 +462,7 @@ def parents_from(edges: Sequence[tuple[int, int]], count: int, root: int) -> lis
             continue
         parents[start] = -1
         line = [start]
-        for here in line:  # grows while it is walked
+        for here in line:  # the list grows during the loop
             for other in neighbours[here]:
                 if parents[other] == -2:
                     parents[other] = here

@@ -144,7 +144,7 @@ class TreeMixture(Queries):
 
         save(self, path)
 
-    # Questions: see `Queries` for all others
+    # Queries; for all others see the class `Queries`
 
     def propagate(
         self,
@@ -256,7 +256,7 @@ class TreeMixture(Queries):
                 found.setdefault(name, np.empty(len(of_row), dtype=labels.dtype))[mine] = labels
         return found
 
-    # Behind the scenes
+    # Private helpers
 
     def _encoded(self, evidence: frames.Data) -> Evidence:
         return self.network._encode(self.network._plan(), evidence)

@@ -97,7 +97,7 @@ class Answer:
         left = iter(answers)
         return [next(left) if one else nothing for one in possible.tolist()]
 
-    # The questions
+    # Queries
 
     def posterior(self, names: Sequence[str], method: str) -> None:
         """Show the posterior distribution of each variable."""
@@ -351,7 +351,7 @@ class Answer:
         else:
             self._write(columns)
 
-    # How they are shown
+    # Display
 
     def _tell(self, seen: Messages, method: str, table: str) -> None:
         say("\n".join([*self._heading(seen, method), table]))

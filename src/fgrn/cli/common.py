@@ -315,7 +315,7 @@ def _files_of(source: str | None) -> list[str]:
     if Path(source).exists() and not Path(source).is_dir():
         return [source]
     with suppress(FgrnError), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # who reads them says what there is to say
+        warnings.simplefilter("ignore")  # the reader reports problems itself
         from ..tables.stream import Stream
         from ..tables.stream_source import is_many
 

@@ -29,7 +29,7 @@ def forecast(
     """Forecast the next steps of each sequence: the likeliest state and levels, and expected numbers.
 
     MODEL is a file written by `fgrn fit --model hmm`, or a dynamic network as for `fgrn track`; DATA the table of
-    sequences that go on, or - for standard input.
+    sequences to continue, or - for standard input.
     Each level has its probability beside it, 'P(name)', and each expected number its standard deviation, 'sd(name)'.
     """
     common.check_table(output, as_json)

@@ -34,7 +34,7 @@ def is_network(path: str, slices: bool = False) -> bool:
     try:
         return isinstance(_loaded(path, slices), _kinds())
     except FgrnError:
-        return False  # who reads it says why
+        return False  # reading the file reports the reason
 
 
 def ending(path: str) -> str:
@@ -283,10 +283,10 @@ def query(
 ) -> None:  # fmt: skip
     """Query a network: the posterior distribution of its variables, and the probability of the evidence.
 
-    NETWORK is a BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE file. Of one row of evidence, a table with bars is shown, or
-    with -o written (variable, state, probability). Rows of --evidence have an answer each, in columns, and a row that
-    is impossible has none; an empty cell is unknown, and cells may also be weights, [.2,.8], or !=state. Codes for
-    missing values that are states of the network, such as None, are states. A number is put in its bin where all states
+    NETWORK is a BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE file. For one row of evidence a table with bars is shown, or
+    written with -o (variable, state, probability). For --evidence each row has its answer in columns, empty for an
+    impossible row; an empty cell is a missing value, and cells may also be weights, [.2,.8], or !=state. Words for
+    missing values that are states of the network, such as None, are states. A number is put into its bin if all states
     of a variable are bins.
     """
     asked = [

@@ -41,8 +41,8 @@ def report(
 ) -> None:
     """Report a latent class analysis: class sizes, item-response probabilities, standard errors, criteria, fit.
 
-    MODEL is a file written by `fgrn fit` without a target. The report is that of the rows it was learnt from, which the
-    file holds; for a large table it does not, and DATA, the table, is needed.
+    MODEL is a file written by `fgrn fit` without a target. The report is about the training rows, and is
+    stored in the file; for a large table it is not, and DATA, the table, is needed.
     """
     if html is not None:
         common.check_place(html, "a page, such as report.html", "--html")

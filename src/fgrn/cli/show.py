@@ -156,7 +156,7 @@ def doctor(warm: bool, as_json: bool) -> None:
                 found.append({"what": what, "fine": True, "says": check()})
         except KernelCacheWarning as advice:  # it works, and could be quicker
             found.append({"what": what, "fine": True, "says": "", "advice": str(advice)})
-        except Exception as error:  # whatever is wrong is what a doctor is asked for
+        except Exception as error:  # any failure is a result of this check
             found.append({"what": what, "fine": False, "says": f"{type(error).__name__}: {error}"})
     if as_json:
         common.as_json(found)

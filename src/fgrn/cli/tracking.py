@@ -127,8 +127,8 @@ def track(
     """Infer the variables of a dynamic network in each row of sequences.
 
     NETWORK is a .fgrn file, or a network of two slices in any format: x0 is x in the first slice, xt in a later one.
-    DATA is a table with a row for each slice; values may be missing. Each state has its probability beside it. What
-    comes after the last rows is found by `fgrn forecast`.
+    DATA is a table with a row for each slice; values may be missing. Each state has its probability beside it.
+    `fgrn forecast` predicts the slices after the last rows.
     """
     common.check_table(output, as_json)
     common.check_other(output, {"DATA": data, "NETWORK": network})

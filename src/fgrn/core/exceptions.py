@@ -7,28 +7,29 @@
     ├── EvidenceError          a value that cannot be evidence
     │   └── ImpossibleEvidence    values that are fine alone and have probability zero together
     ├── SchemaError            a column that cannot be read as levels or bins
-    ├── LearningError          learning that was asked for in a way that cannot be done
+    ├── LearningError          learning with settings, data or a model that do not allow it
     ├── TableFileError         a file with a table that cannot be read or written
     ├── NetworkFileError       a network in a format of other programs that cannot be read or written
     ├── ModelFileError         a model file that cannot be read or written
     └── CheckpointError        a checkpoint of learning that cannot be read or written
 
     FgrnWarning
-    ├── ConvergenceWarning     messages, or tables, that were still moving when the rounds, or epochs, were used up
-    ├── InterruptedWarning     a fit that was interrupted, and keeps the best model so far
-    ├── TableWarning           a table that may not be what it seems: words for missing values, names that are values
-    ├── UnseenLevelWarning     a value, or a column, that was not there when the model was learnt
-    ├── EmptyColumnWarning     a column without any known value, of which nothing is learnt
-    ├── ImpossibleRowWarning   rows of probability zero, answered as if nothing were known of them
+    ├── ConvergenceWarning     learning or message passing that did not converge within its epochs or rounds
+    ├── InterruptedWarning     a fit that was interrupted and kept the best model so far
+    ├── TableWarning           a table that was probably misread: words for missing values, a row taken as names
+    ├── UnseenLevelWarning     a value or a column that did not occur in the training data
+    ├── EmptyColumnWarning     a column in which every value is missing
+    ├── ManyLevelsWarning      a column with too many levels, whose rarest levels are combined into one
+    ├── ImpossibleRowWarning   rows of probability zero, answered as without any evidence
     ├── RescaledTableWarning   a table in a file whose rows do not sum to one, and were divided by their sum
-    ├── CheckpointWarning      a checkpoint that could not be written while learning went on
-    └── KernelCacheWarning     compiled kernels that could not be kept on disk for the next process
+    ├── CheckpointWarning      a checkpoint that could not be written; learning continued
+    └── KernelCacheWarning     compiled kernels that could not be saved to disk for the next process
 
-Messages say what, where, why and what to do. All errors but `UnknownNameError` (a `KeyError`) and those of files (an
-`OSError`) are also `ValueError`, so code that knows nothing of fgrn can catch them.
+Messages say what is wrong, where, why and what to do. All errors except `UnknownNameError` (a `KeyError`) and those of
+files (an `OSError`) are also `ValueError`, so that code without knowledge of fgrn can catch them.
 
-Every error and warning has its parts as attributes (`row`, `column`, `value`, `setting`, `remedies`, ...; see `Report`)
-and `str` puts them together. Programs should read the attributes: the words may change with any version.
+Every error and warning has its parts as attributes (`row`, `column`, `value`, `setting`, `remedies`, ...; see
+`Report`); `str` joins them. Programs should read the attributes: the wording may change in any version.
 """
 
 from __future__ import annotations

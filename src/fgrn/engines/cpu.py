@@ -216,7 +216,7 @@ class Prepared:
         """Return arrays of zeros for the counts of a block."""
         try:
             found = self.spare.pop()
-        except IndexError:  # several threads may ask
+        except IndexError:  # another thread may have taken the last one
             return aligned_zeros(self.parts[-1].stop)
         found.fill(0.0)
         return found
@@ -225,7 +225,7 @@ class Prepared:
         """Take message arrays of blocks that may be reused, by their first rows; empty if there are none."""
         try:
             return self.held.pop()
-        except IndexError:  # several threads may ask
+        except IndexError:  # another thread may have taken the last one
             return {}
 
     def rest(self) -> None:
@@ -262,7 +262,7 @@ class Prepared:
         """Take arrays for the products of some rows of a star, for one thread; `done_with` returns them."""
         try:
             return self._star_work.pop()
-        except IndexError:  # several threads may ask
+        except IndexError:  # another thread may have taken the last one
             return star_work(self.tape.regions[0].stride)
 
     def done_with(self, work: StarWork) -> None:
@@ -273,7 +273,7 @@ class Prepared:
         """Take arrays for a star under one vector of parameters, for one thread; `star_rooms` receives them back."""
         try:
             return self.star_rooms.pop()
-        except IndexError:  # several threads may ask
+        except IndexError:  # another thread may have taken the last one
             room = star_room(self.packing, self.tape.joint_size, self.tape.posteriors, self.evidence.rows)
             return room, star_work(self.tape.regions[0].stride)
 

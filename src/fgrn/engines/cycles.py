@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class TableMessages(NamedTuple):
     """The messages of a block of rows at both ends of every SISO, and the beliefs of the Sources.
 
-    `doubtful` are rows in which a product vanished: the reference engine has to count them.
+    `doubtful` are rows in which a product underflowed: the reference engine has to count them.
     """
 
     into: np.ndarray

@@ -174,7 +174,7 @@ class Loaded:
             parts = [out[edge] for edge in edges]
             forward = marginal = np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
             backward = np.concatenate([np.full(out[edge].shape[1], 1 / out[edge].shape[1]) for edge in edges])
-        unknown = np.broadcast_to(np.False_, (count, plan.edges))  # nobody asks where these messages come from
+        unknown = np.broadcast_to(np.False_, (count, plan.edges))  # the origin of these messages is not used
         shape = marginal.shape
         forward, backward = np.broadcast_to(forward, shape), np.broadcast_to(backward, shape)
         likelihood = scale if len(scale) else np.broadcast_to(0.0, count)

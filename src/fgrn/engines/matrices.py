@@ -8,8 +8,8 @@ the messages of its children, and is divided by its sum; downwards its posterior
     counts of the table between = q.T @ u * table          summed over rows
 
 This needs no message in the other direction and one product more than the two sweeps; see `kernels.matrix_sweeps`. A
-row in which a product becomes zero, or next to nothing beside what comes from above, is in doubt: the reference engine
-decides about it.
+row in which a product becomes zero, or negligible beside the downward message, may have underflowed, and is computed by
+the reference engine.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class MatrixPrepared:
         """Return buffers for the messages of some rows, for one thread at a time."""
         try:
             found = self._rooms.pop()
-        except IndexError:  # several threads may ask
+        except IndexError:  # another thread may have taken the last one
             shape, rows = self.shape, min(self.rows_at_once, self.evidence.rows)
             largest = int(shape.size.max())
             table = largest * max(largest, int(shape.leaf_levels.max(initial=0)))

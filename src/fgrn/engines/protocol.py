@@ -142,9 +142,9 @@ class Loaded(Protocol):
 class Prepared(Protocol):
     """Rows laid out by an engine.
 
-    kernel         which of its ways to compute the engine takes, by name
-    rows_at_once   how many rows make a block
-    threads        on how many threads blocks are worked on
+    kernel         the name of the method that the engine uses
+    rows_at_once   the number of rows of a block
+    threads        the number of threads that work on blocks
     """
 
     kernel: str

@@ -44,8 +44,8 @@ class LogMessages(NamedTuple):
 class Reference:
     """The reference engine; `direct=True` computes each outgoing message of a Diverter as the product of all others.
 
-    `largest=True` takes the largest where others add: messages are those of the likeliest states of everything else.
-    `batched=True` finds marginals and likelihoods in the linear domain where that is as exact: see `batched`.
+    `largest=True` maximises instead of summing (max-product messages).
+    `batched=True` computes marginals and likelihoods in the linear domain where that is as exact: see `batched`.
     """
 
     name = "reference"

@@ -74,12 +74,12 @@ class LatentEstimator(TableEstimator):
     _stop: Callable[[], bool] | None = None  # asked after every epoch
     _power = POWER
     _least_prior = 0.0  # of a state that no row has had yet, in learning from batches
-    _journal: Journal | None = None  # while `fit` is at it
+    _journal: Journal | None = None  # while `fit` runs
     network_: Network
     schema_: Schema
     history_: History
 
-    # Tables in
+    # Reading tables
 
     def _coded(self, X: Any) -> dict[str, Coded]:
         """Return the columns of a table for prediction, as codes."""
@@ -278,7 +278,7 @@ class LatentEstimator(TableEstimator):
         """Return the smoothing in the form of `Network.learn`, adapted to the tables of the network."""
         return self._smoothing()
 
-    # A batch at a time
+    # Online learning, batch by batch
 
     def _partial_fit(self, X: Any, sample_weight: Any, classes: Classes | None = None) -> Self:
         """Run one step of online EM; the first batch is fitted like a table."""
@@ -340,7 +340,7 @@ class LatentEstimator(TableEstimator):
         check_is_fitted(self)
         save(self, path)
 
-    # What everybody may ask
+    # Public queries
 
     def _deciding(self) -> tuple[Network, ...]:
         """The networks whose geometric mean predicts the class: the fitted one, unless refined ones replace it."""

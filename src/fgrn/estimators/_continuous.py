@@ -136,7 +136,7 @@ class ContinuousColumns(LatentEstimator):
             raise unknown_name("column", name, table.column_names)
         return table.drop_columns([name]), table[name].to_numpy()
 
-    # What everybody may ask
+    # Public queries
 
     @property
     def means_(self) -> np.ndarray:

@@ -152,7 +152,7 @@ def online_batches(
             yield _joined_batches(model, ready, coding)
         elif not total:
             raise TableFileError("it holds no rows to learn from.", file=stream.called)
-    finally:  # also when nobody wants more of them
+    finally:  # also if the iteration is abandoned
         coder.tell()
         stream.tell()
 

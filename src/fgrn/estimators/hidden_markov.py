@@ -252,7 +252,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
 
         return select(fit, tried, self.criterion, patient, self._stopped)
 
-    # What everybody may ask
+    # Public queries
 
     @property
     def initial_(self) -> np.ndarray:

@@ -304,7 +304,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
     def _network(self, n_hidden: Any) -> Network:
         return self.network_
 
-    # What it knows
+    # Public queries
 
     def embed(self, X: Any) -> np.ndarray:
         """Return the embedding of each row: the backward message at the hidden variable of the root.

@@ -1,7 +1,7 @@
 """Dynamic Bayesian networks in model files: the network of one time step, and the variables of its slices.
 
 Under `model` there is the Bayesian network of a step (see `factored_file`) with the `kind` "dynamic", the names of the
-variables of a `slice`, the `links` as [parent, child, lag], and the name of the column that tells sequences apart.
+variables of a `slice`, the `links` as [parent, child, lag], and the name of the column that identifies sequences.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ extended.
     "start/<block>", "support/<block>"     tables, priors and supports as given by the user
     "online"                               expected counts per row, all tables and then all priors; then of continuous
                                            columns the weights, sums and sums of squares in each state
-    "decision", "decision/second"          tables that were refined for the class, of one network or of two, whose
-                                           geometric mean tells it, as one vector each, if the document has "decision"
+    "decision", "decision/second"          tables refined to predict the class, of one network or of two, whose
+                                           geometric mean predicts it, one vector each, if the document has "decision"
     "mixture/..."                          trees that share tables with the network, see `mixture_file`
     "leaves"                               of continuous columns, if the document has "leaves", the means and then the
                                            logarithms of the variances, (2, states, columns), in units of the columns

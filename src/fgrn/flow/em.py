@@ -173,7 +173,7 @@ def learn(
         try:
             _in_step([run(number) for number in numbers], counted)
         except BaseException:
-            has_failed.set()  # the others need not go on
+            has_failed.set()  # the others can stop
             raise
 
     counted = partial(_counted, esteps, spec, smoothing, esteps.together if starts_together > 1 else None)

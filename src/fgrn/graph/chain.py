@@ -106,7 +106,7 @@ class Chain(Network):
         output, source = self.link
         return f"{super().__repr__()}\n  chained: {output!r} is {source!r} of the next row of its {self.sequence!r}"
 
-    # Behind the scenes
+    # Private helpers
 
     def _encode_rows(self, plan: Plan, data: frames.Data, weights: Any = None) -> Evidence:
         if isinstance(data, Evidence):  # it says itself where sequences begin

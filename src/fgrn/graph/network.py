@@ -363,7 +363,7 @@ class Network(WiredModel, Queries):
             raise
         return histories
 
-    # Joint assignments: see `Queries` for all other questions
+    # Joint assignments; for all other queries see the class `Queries`
 
     def most_probable(self, evidence: frames.Data = None, *, names: Collection[Name] | None = None) -> MostProbable:
         """Return the most probable joint states of all variables given evidence (MPE), and their log-probability.
@@ -431,7 +431,7 @@ class Network(WiredModel, Queries):
         """Return the number of multiplications for all messages of these rows, by the cascade or the product rule."""
         return self._assignments(data).multiplications(direct)
 
-    # Behind the scenes: what a network of another kind does in its own way
+    # Private helpers, which other kinds of network override
 
     def _estep(self, engine: engines.Engine, plan: Plan, programs: Programs, **options: Any) -> EStepOf:
         from .conditioned import estep_of_rows

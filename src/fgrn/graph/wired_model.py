@@ -64,7 +64,7 @@ class WiredModel:
         if self.leaves is not None and not is_plain:
             raise LearningError("Continuous columns are learnt with cycles=1, and without pauses.")
 
-    # What it is
+    # Properties
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -147,8 +147,8 @@ class WiredModel:
         """The training record: one mapping per call of `learn`, with rows, settings, likelihood and execution.
 
         "engine" and "merge" are the chosen ones if they were not given, "kernel" is the method of the engine. A merge
-        of None means that merging was decided by a sample of the rows; an engine of None that no value was missing and no
-        variable hidden, so that rows were only counted.
+        of None means that merging was decided by a sample of the rows; an engine of None that no value was missing, so
+        that rows were only counted.
         """
         return self._trained
 
@@ -276,7 +276,7 @@ class WiredModel:
             return None
         return replace(self._counted[1])
 
-    # Behind the scenes
+    # Private helpers
 
     @property
     def _continuous(self) -> tuple[str, ...]:

@@ -193,7 +193,7 @@ class Journal:
                 remedies=(Remedy("go on from it", resume=True), "delete it or name another to begin anew"),
             )
         stages, over = read_checkpoint(self.path)
-        if over:  # whoever stopped the run by its watcher wants it to go on now
+        if over:  # a run that its watcher stopped is continued now
             for stage in stages:
                 stage.starts = [replace(start, stopped=False) for start in stage.starts]
         return stages, over

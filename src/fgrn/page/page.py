@@ -104,7 +104,7 @@ def explore(
             approximations.
         path: of the file to write, such as "page.html"; it needs no server, no network and no installation. Nothing is
             written unless given.
-        title: over the page; the name of the model unless given.
+        title: the title of the page; the name of the model unless given.
         source: the file that the model was read from, for the command line that the page offers.
 
     Raises:

@@ -183,7 +183,7 @@ def _factor_layers(model: FactoredModel, shown: Collection[str]) -> list[list[No
 def _distances(start: Node, beside: Mapping[Node, Sequence[Node]]) -> dict[Node, int]:
     """Return the number of factors between a node and each node of its component."""
     found, queue = {start: 0}, [start]
-    for node in queue:  # grows while it is walked
+    for node in queue:  # the list grows during the loop
         for other in beside[node]:
             if other not in found:
                 found[other] = found[node] + 1

@@ -385,7 +385,7 @@ class _JointModels:
     def by_group(self, found: LatentClasses, like: LatentClasses) -> tuple[tuple[LatentClasses, ...], np.ndarray]:
         """Return item-response probabilities and class sizes by group, from a model whose items are all split.
 
-        Where all is free, nothing says which class of one group is which of another: they are matched by their profile.
+        If all is free, the classes of different groups are matched by their profiles.
         """
         count = len(self.given.labels)
         sizes = _sizes_by_group(found.prior, found.tables[0])

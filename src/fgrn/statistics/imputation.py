@@ -1,8 +1,8 @@
 """Multiple imputation: several completed tables that differ by the uncertainty of missing values (Rubin 1987).
 
-For each table the model is fitted anew to rows drawn with replacement, so that its parameters vary as they are
-uncertain (approximate Bayesian bootstrap); then the class of every row is drawn given its known values, and every
-missing value given the class, so that values of one row go together.
+For each table the model is refitted to rows drawn with replacement, so that the uncertainty of its parameters is
+included (approximate Bayesian bootstrap); then the class of every row is drawn given its known values, and every
+missing value given the class, so that the values of a row are consistent.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Standard errors and confidence intervals of class sizes and item-response probabilities.
 
     observed   inverse of the observed information (Efron and Hinkley 1978)
-    robust     inverse * (sum of squared scores) * inverse, the sandwich (Huber 1967, White 1982): right also if the
-               model is not; with clusters the scores of a cluster are added before they are squared, and within strata
-               they are taken around their mean (Binder 1983)
+    robust     inverse * (sum of squared scores) * inverse, the sandwich (Huber 1967, White 1982): valid even
+               if the model is wrong; with clusters the scores of a cluster are added before they are squared, and
+               within strata they are taken around their mean (Binder 1983)
     outer      inverse of the sum of squared scores (Berndt, Hall, Hall and Hausman 1974)
 
 The covariance matrix of the logits becomes that of the probabilities by the delta method. Intervals stay between 0 and

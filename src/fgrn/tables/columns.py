@@ -47,10 +47,10 @@ class Column:
         centers: one number for each bin, used where a number has to represent the bin.
         missing: values that mean a missing value, besides None and NaN.
         ordered: whether the levels are ordered (ordinal).
-        other: the level of all values that are none of the others, if there is one.
+        other: the level for all other values, if there is one.
         missing_words: whether words such as "?", "NA" and "" mean a missing value too, as in files, unless they are
             levels.
-        continuous: whether values are numbers that are taken as they are, neither levels nor in bins.
+        continuous: whether values are numbers that are used without levels or bins.
     """
 
     name: str

@@ -5,9 +5,9 @@
       RemoteTable    rows on the workers of a cluster, see `fgrn.learning.remote.cluster`
 
 A table that has just been read is about its own columns; `on` gives the same rows by the numbers that the variables of
-a network have. Weights go with the rows. Engines read blocks of an `Evidence`. Learning asks a table for the E-step
-over its rows, which is made where these are: nothing else depends on the place, but what takes memory (merging equal
-rows, holding messages), and that is decided where learning chooses its E-step.
+a network have. Weights go with the rows. Engines read blocks of an `Evidence`. Learning gets the E-step over the rows
+from the table, which builds it where the rows are: nothing else depends on the place, except what needs memory
+(merging equal rows, holding messages), which are decided where learning chooses its E-step.
 """
 
 from __future__ import annotations
@@ -155,13 +155,13 @@ class Evidence(EncodedTable):
     codes        (rows, columns): the state, UNKNOWN, or SOFT; column by column, of as few bytes as will do
     soft         (rows, width): distributions, those of edge e from column `soft_offset[e]` on; each sums to one,
                  or is all zero where a value was impossible in itself
-    log_scale    (rows,): the logarithm of what was taken out of the distributions
+    log_scale    (rows,): the logarithm of the scale divided out of the distributions
     begins       (rows,): where a sequence begins, if rows are steps of sequences; else empty
     inserted     (rows,): which steps of sequences the table does not have; empty if it has all. They are without
                  values, and count as no rows
     numbers      (rows, continuous columns): their values, NaN where one is missing; no columns if there are none
     disk         where the arrays are, and where more can be kept, if that is not in memory
-    row_weights  (rows,): how often each row counts, once unless given
+    row_weights  (rows,): the weight of each row, 1 unless given
     origins      where rows come from, one for each run of rows: the number of its first row, what they are a part of,
                  and the number of each row in that
     """

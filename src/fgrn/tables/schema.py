@@ -104,8 +104,8 @@ class Schema(Mapping[str, Column]):
             categories: the levels of some columns in order; categorical columns of a frame have their own.
             keep_empty: whether a column without any observed value is kept, without levels and with a warning,
                 instead of being an error.
-            continuous: the columns whose numbers are taken as they are, for models that know such columns; "auto" for
-                all columns that would have bins.
+            continuous: the continuous columns, whose numbers are used without bins, for models that support them;
+                "auto" for all columns that would have bins.
         """
         settings.whole("bins", bins, 2, SchemaError)
         settings.whole("max_levels", max_levels, 1, SchemaError)

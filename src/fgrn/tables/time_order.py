@@ -1,7 +1,7 @@
 """Rows of sequences sorted by time: the row of each step, the beginnings of sequences, and missing steps.
 
-Tables of logs are rarely sorted: rows of several sequences come mixed, and steps are missing. A missing step is
-inserted as a row without values, so that what is hidden moves on there as well.
+Tables of logs are often unsorted: rows of several sequences are mixed, and steps are missing. A missing step is
+inserted as a row without values, so that the hidden state makes a transition there as well.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The torch engine: blocks of rows of one size; parameters and counts stay on the device until they are requested.
 
-What it does not do itself is delegated: messages as such and learning cycles (K > 1) to the CPU engine, chains and the
-tracing of states as the registry says, rows in doubt to the reference engine.
+Other operations are delegated: messages and learning cycles (K > 1) to the CPU engine, chains and the tracing of states
+as registered, and rows that may have underflowed to the reference engine.
 
 Memory on the device, for a block of R rows of a network with C cells in its cliques and M in the messages to parents:
 
@@ -319,8 +319,8 @@ class TorchLoaded:
     def counts(self, expect: bool) -> RowCounts:
         """See `fgrn.engines.Loaded`; the counts are a `Vector`, unless another engine has counted some rows.
 
-        Rows that turn out to be in doubt are counted by the reference engine. Where that shows only when some of their
-        counts were added, the others are counted once more without them.
+        Rows that may have underflowed are counted by the reference engine. If that is found only after some of their
+        counts were added, the others are counted again without them.
         """
         mine = self.prepared
         if not expect and mine.layout.tree.links:

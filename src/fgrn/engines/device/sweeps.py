@@ -293,7 +293,7 @@ class Sweep:
         factor = torch.where(total > 0, self.weights / total, torch.zeros_like(total))
         posterior.copy_(product * factor[..., None])
 
-    # What is asked of them
+    # Results
 
     def marginal(self, edge: int, vector: DeviceVector) -> torch.Tensor:
         """Return the posterior of a variable, (rows, states); rows sum to one, or are zero if they underflowed."""

@@ -52,7 +52,7 @@ def folders() -> list[Path]:
     if config.CACHE_DIR:
         return [Path(config.CACHE_DIR).absolute() / below]
     own = Path(AppDirs(appname="numba", appauthor=False).user_cache_dir)
-    return [here / "__pycache__", *([own / below] if own.is_absolute() else [])]  # some users have no home
+    return [here / "__pycache__", *([own / below] if own.is_absolute() else [])]  # some users have no home folder
 
 
 @cache

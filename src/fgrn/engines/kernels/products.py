@@ -374,9 +374,9 @@ def posterior_of(tape, at, first, rows, tables, evidence, work, books, out_width
     """Compute the posterior of a Diverter, and the outgoing messages that follow from it; see `tape`.
 
     Its norm is the likelihood where the Diverter is a root. The message on an edge that leads on from it is what the
-    posterior says of the edge, divided by what came in there: exact wherever that is not zero, and where it is zero the
-    posterior behind the edge is zero too. A state that gets lost here has no share of the posterior worth the name, and
-    no books are kept unless `role` says so: at a root, or where messages that lead on are not made here.
+    posterior says of the edge, divided by the incoming message: exact wherever that is not zero, and where it is zero
+    the posterior behind the edge is zero too. A state that underflows here has a negligible share of the posterior, and
+    is not recorded unless `role` says so: at a root, or where messages that lead on are not computed here.
     """
     store, size, run, role, legs = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], np.int64(tape[at + 4])
     onwards, beliefs, leg_at = np.int64(tape[at + 5]), np.int64(tape[at + 6]), at + 7

@@ -55,7 +55,7 @@ FAILED = ("error", "cancelled")
 MOMENT, LOOK, PATIENCE = 0.02, 5.0, 60.0
 """Seconds between two checks of the tasks, between two checks of the workers, and without any worker until an error."""
 
-# What workers do
+# On the workers
 
 
 def _work_on_part(work: Callable[..., Any], part: StreamPart, frame: Any, *others: Any) -> Any:
@@ -81,7 +81,7 @@ def _version() -> str:
     return __version__
 
 
-# What is done where learning is led
+# In the process that runs the learning loop
 
 
 @contextmanager
