@@ -659,7 +659,7 @@ def test_the_mean_of_penalties_is_taken_where_it_is_better(tmp_path: Path) -> No
     table = {f"c{n}": np.where(rng.random(80) < 0.4, y, rng.integers(0, 3, 80)) for n in range(10)}
     model = LatentClassifier(1, structure="per_class", random_state=0, engine="cpu").fit(table, y)
     assert model.selection_.averaged > 1
-    assert f"the mean of {model.selection_.averaged} of the best one's structure" in str(model.selection_)
+    assert f"the mean of {model.selection_.averaged} of the best structure" in str(model.selection_)
     model.save(tmp_path / "m.fgrn")
     again = fgrn.load(tmp_path / "m.fgrn")
     assert again.selection_ == model.selection_

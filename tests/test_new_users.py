@@ -416,7 +416,7 @@ def test_codes_for_missing_values_say_that_the_usual_words_are_values(
     assert text in said(capsys, "inspect", path, "--missing", "-", "--missing", "NA")[0]
     fit = ["fit", path, "--hidden", "1", "-o", tmp_path / "m.fgrn"]
     assert text in said(capsys, *fit, "--missing", "-", "--missing", "NA")[0]
-    assert "--missing CODE chooses." in said(capsys, *fit)[0]
+    assert "Choose others with --missing CODE." in said(capsys, *fit)[0]
 
 
 def test_inspect_and_fit_call_columns_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -449,5 +449,5 @@ def missing_told(codes: Sequence[str] | None) -> str:
         shortened([repr(word) if word else "empty cells" for word in words])
         for words in (codes or usual, [word for word in usual if codes and word not in codes])
     )
-    chosen = f"--missing is given, so these are values: {others}." if others else "--missing CODE chooses."
+    chosen = f"--missing is given, so these are values: {others}." if others else "Choose others with --missing CODE."
     return visible(f"Taken as missing: {shown}. {chosen}")

@@ -72,7 +72,7 @@ class History:
         end = ", converged" if self.converged else ""
         shown = [self.log_likelihood[0], *self.log_likelihood[1:][-1:]]
         values = " ... ".join(f"{value:,.3f}" for value in shown)
-        text = f"History of {count}{end}; log-likelihood each began with: {values}"
+        text = f"History of {count}{end}; log-likelihood at the start of each: {values}"
         if self.best_epoch is not None:
             best = self.validation[self.best_epoch]
             text += f"; best validation {best:,.4f} per row, after epoch {self.best_epoch + 1}"
@@ -106,7 +106,7 @@ class History:
         end = "converged" if self.converged else "not converged"
         start = f", start {self.start + 1} of {len(self.starts)}" if len(self.starts) > 1 else ""
         caption = "; ".join(filter(None, [f"Learning: {end}{start}", self.execution, self.told_not_estimated]))
-        return html_table(caption, ["epoch", "log-likelihood it began with", "per row", ""], rows)
+        return html_table(caption, ["epoch", "log-likelihood at its start", "per row", ""], rows)
 
     @property
     def told_not_estimated(self) -> str:

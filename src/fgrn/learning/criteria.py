@@ -269,16 +269,16 @@ class ClassSelection:
     @property
     def _note(self) -> str:
         count, shown = len(self.candidates), len(self._shown())
-        some = f"; the best of each structure and size, of {count} that were tried" if count > shown else ""
-        some += f"; {self.dropped} more were dropped, clearly behind in the first rows" if self.dropped else ""
+        some = f"; shown is the best of each structure and size, of {count} candidates" if count > shown else ""
+        some += f"; {self.dropped} more were dropped as clearly worse on the first rows" if self.dropped else ""
         means = [f"a temperature of {self.temperature:.2f}"] * (self.temperature != 1) + ["a matrix"] * self.mixed
-        some += f"; the mean of {self.averaged} of the best one's structure and size is taken" if self.averaged else ""
+        some += f"; the mean of {self.averaged} of the best structure and size is used" if self.averaged else ""
         some += ", over both ways of refining: two networks, which take twice the time" if self.networks > 1 else ""
-        some += f"; the best was calibrated by {' and '.join(means)}" if means else ""
+        some += f"; it is calibrated by {' and '.join(means)}" if means else ""
         if self.unfinished:
             some += f"; the budget ended before all of {' and '.join(self.unfinished)} was tried: a larger max_seconds"
             some += " allows more"
-        return f"log-loss of the class of held-out rows, and its standard error; smaller is better{some}"
+        return f"log-loss of the class in held-out rows, and its standard error; smaller is better{some}"
 
     def __str__(self) -> str:
         return f"{_text_table(*self._rows())}\n{self._note}"

@@ -23,8 +23,8 @@ SAME_MAXIMUM = 1e-3
 """Log-likelihoods that differ by less, or by a millionth, are of one maximum."""
 
 MARKS = (
-    f"b: on the boundary, no standard error: less than {LEAST_EXPECTED} rows of the class are expected with this "
-    "answer, or with each other one, so that it is 0 or 1 but for smoothing (a variance: at its limit); "
+    f"b: on the boundary, without a standard error: fewer than {LEAST_EXPECTED} rows of the class are expected with "
+    "this answer, or with any other one, so that without smoothing it would be 0 or 1 (a variance: at its limit); "
     "?: not identified"
 )
 """What the marks in place of standard errors mean."""
@@ -62,8 +62,8 @@ class Convergence:
         if self.found_best < 2:
             return []
         return [
-            f"the best is the largest likelihood of {self.starts} random starts, which {self.found_best} found; "
-            "a larger one may exist, which more starts would tell"
+            f"{self.found_best} of {self.starts} random starts found the largest likelihood; more starts might find a "
+            "larger one"
         ]
 
 
