@@ -177,7 +177,9 @@ def test_rounds_say_what_they_are() -> None:
 
 def test_a_history_says_what_its_numbers_are() -> None:
     net = fgrn.lvm({"a": 2}, hidden=2)
-    assert repr(net.learn({"a": [0, 1]}, epochs=1)).startswith("History of 1 epoch; log-likelihood at the start of each: -")
+    assert repr(net.learn({"a": [0, 1]}, epochs=1)).startswith(
+        "History of 1 epoch; log-likelihood at the start of each: -"
+    )
     history = net.learn({"a": [0, 1]}, epochs=30)
     assert " ... -" in repr(history)
     frame = history.to_frame()
