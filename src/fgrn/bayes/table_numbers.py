@@ -33,7 +33,7 @@ class TableNumbers(dict[str, np.ndarray]):
         return KeptSweeps()
 
     def with_changed(self, changed: Mapping[str, np.ndarray]) -> TableNumbers:
-        """Return the same with other numbers for some tables."""
+        """Return these tables with other numbers for some of them."""
         if not changed:
             return self
         found = TableNumbers({**self, **changed})

@@ -384,7 +384,7 @@ class ColumnPairs:
         return counts * weights[0] if equal and len(weights) else counts
 
     def _histograms(self, codes: np.ndarray, weights: np.ndarray, first: slice, second: slice) -> np.ndarray:
-        """Return the same, counted row by row, which is faster for columns with many states."""
+        """Return the counts of pairs of states, row by row, which is faster for columns with many states."""
         there = sum(self.sizes[second])
         counts = np.zeros((sum(self.sizes[first]), there))
         step = max(2**6, BLOCK_CELLS // len(self.sizes[second]))

@@ -117,7 +117,7 @@ def _encode_factor(block: Factor) -> dict[str, object]:
     if not block.sums_to_one:
         raise Refused("it is a Markov network.", "Save the model it was made from, or write that with fgrn.write.")
     if block.form is not None:
-        raise Refused(f"its table {block.name!r} is given by few parameters.", "Save the model it was made from.")
+        raise Refused(f"its table {block.name!r} is a compact table.", "Save the model it was made from.")
     return {"variable": block.variable.name, "name": block.name, "shape": list(block.shape)}
 
 

@@ -35,7 +35,7 @@ class TogetherEStep(Protocol):
 
     @property
     def together(self) -> CountEach | None:
-        """Return the function that counts so, with the same bits as `count`; None if there is none for these rows."""
+        """Return the function that counts under several vectors of parameters, with the bits of `count`; or None."""
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ class Bootstrap(Result):
 
     @property
     def _as_errors(self) -> StandardErrors | ProfileErrors:
-        """Return the same numbers in the form of `StandardErrors`."""
+        """Return the bootstrap errors and limits in the form of `StandardErrors`."""
         plain, width = np.zeros(len(self.estimates), dtype=bool), self.model.prior.size + self.model.cells.size
         first, rest = slice(width), slice(width, None)
         found = StandardErrors(

@@ -67,7 +67,7 @@ class ContinuousItems:
         return np.concatenate([self.means / scales, np.sqrt(self.variances) / scales], axis=1)
 
     def ordered(self, order: np.ndarray) -> ContinuousItems:
-        """Return the same with the classes in another order."""
+        """Return the continuous columns with the classes in another order."""
         return replace(self, means=self.means[order], variances=self.variances[order])
 
     def at(self, columns: Sequence[int], names: Sequence[str]) -> ContinuousItems:
@@ -99,7 +99,7 @@ class ContinuousItems:
         return found
 
     def with_column(self, numbers: ContinuousItems) -> ContinuousItems:
-        """Return the same with more columns appended, whose variances are not constrained."""
+        """Return the continuous columns with more columns appended, whose variances are not constrained."""
         own, more = self.leaves, numbers.leaves
         joined = {name: getattr(own, name) + getattr(more, name) for name in ("columns", "centres", "scales")}
         means = np.concatenate([self.means, numbers.means], axis=1)
@@ -152,7 +152,7 @@ class ContinuousItems:
         return out
 
     def moved(self, step: np.ndarray) -> ContinuousItems:
-        """Return the same after a step, (2 K D,), of means and log variances."""
+        """Return the continuous columns after a step, (2 K D,), of means and log variances."""
         means, logs = step.reshape(2, *self.means.shape)
         return replace(self, means=self.means + means, variances=self.variances * np.exp(logs))
 

@@ -177,7 +177,7 @@ class ClassLogits:
         return ClassLogits(self.design[some], self.beta)
 
     def moved(self, step: np.ndarray) -> ClassLogits:
-        """Return the same with a step, (count,), added to the free coefficients."""
+        """Return the class sizes with a step, (count,), added to the free coefficients."""
         beta = self.beta.copy()
         beta[1:] += step.reshape(beta[1:].shape)
         return ClassLogits(self.design, beta)

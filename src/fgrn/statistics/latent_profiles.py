@@ -116,7 +116,7 @@ class ProfileErrors(Result):
         return (*_of_levels(self.of_levels), *self.of_numbers.estimates(self.of_levels.model.continuous_items))
 
     def ordered(self, order: np.ndarray) -> ProfileErrors:
-        """Return the same with the classes reordered: class k is the old class `order[k]`."""
+        """Return the standard errors with the classes reordered: class k is the old class `order[k]`."""
         return ProfileErrors(self.of_levels.ordered(order), self.of_numbers.ordered(order))
 
     def of(self, what: str, column: str = "") -> list[Estimate]:
@@ -183,7 +183,7 @@ class MomentErrors:
         return cls(np.where(lost, np.inf, spread), low, high, boundary, ~lost)
 
     def ordered(self, order: np.ndarray) -> MomentErrors:
-        """Return the same with the classes in another order."""
+        """Return the standard errors of means and variances with the classes in another order."""
         places = np.arange(len(self.errors)).reshape(2, len(order), -1)[:, order].ravel()
         return MomentErrors(
             self.errors[places], self.low[places], self.high[places], self.boundary[places], self.identified[places]

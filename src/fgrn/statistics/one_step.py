@@ -195,7 +195,7 @@ def _newton(found: JointEstimate, rows: Patterns) -> JointEstimate:
 
 
 def _with_classes_like(found: JointEstimate, like: LatentClasses) -> JointEstimate:
-    """Return the same with classes in the order of another model; class 0 is the reference of the logits."""
+    """Return the estimate with classes in the order of another model; class 0 is the reference of the logits."""
     order = nearest_order(found.model, like)
     beta = found.logits.beta[order]
     logits = ClassLogits(found.logits.design, beta - beta[0])

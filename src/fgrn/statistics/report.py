@@ -104,7 +104,7 @@ class Assignment:
         return np.flatnonzero(self.sizes * self.fit.weight < SMALL_CLASS)
 
     def ordered(self, order: np.ndarray) -> Assignment:
-        """Return the same with the classes in another order."""
+        """Return the assignment with the classes in another order."""
         fit = replace(self.fit, sizes=self.fit.sizes[order])
         return Assignment(self.sizes[order], self.modal[order], self.average[np.ix_(order, order)], fit)
 

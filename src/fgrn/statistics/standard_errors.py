@@ -83,7 +83,7 @@ class StandardErrors(Result):
         return cells[:, first : first + self.model.sizes[item]]
 
     def ordered(self, order: np.ndarray) -> StandardErrors:
-        """Return the same with the classes reordered: class k is the old class `order[k]`."""
+        """Return the standard errors with the classes reordered: class k is the old class `order[k]`."""
         model, width = self.model.ordered(order), self.model.cells.shape[1]
         cells = np.concatenate([order, model.n_classes + (order[:, None] * width + np.arange(width)).ravel()])
         spread = self.covariance[np.ix_(cells, cells)] if self.covariance.size else self.covariance

@@ -80,5 +80,5 @@ class AssignedRows:
 
     @property
     def rows(self) -> Patterns:
-        """Return the rows of that item."""
+        """Return the rows with the assignment as their only item."""
         return Patterns(self.assigned[:, None].astype(np.int32), self.weights, self.weights**2, len(self.assigned))
