@@ -252,7 +252,7 @@ class BayesianNetwork(
         return found
 
     def _written(self) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
-        """Return the tables exactly as given, unless they were learnt since."""
+        """Yield the tables exactly as given, unless they were learnt since."""
         for part in self._parts:
             given, now = self._as_given.get(part.name), self.table(part.name)
             values = given if given is not None and np.array_equal(normalised_rows(given), now) else now

@@ -433,7 +433,7 @@ def unknown_of(scope: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
 
 
 def hard_and_soft(evidence: Evidence, names: Sequence[str]) -> list[tuple[np.ndarray, frozenset[str], frozenset[str]]]:
-    """Yield rows with the same known variables: row numbers, these variables, and those with soft evidence."""
+    """Return groups of rows with the same known variables: row numbers, these variables, those with soft evidence."""
     if evidence.rows == 1:
         row = dict(zip(evidence.columns, evidence.codes[0].tolist(), strict=True))
         hard = frozenset([name for name, code in row.items() if code not in (UNKNOWN, SOFT)])

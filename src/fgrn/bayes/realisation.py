@@ -113,7 +113,7 @@ def loopy(variables: Mapping[str, Variable], parts: Sequence[ScopedTable]) -> li
 
 
 def _directed(variables: Mapping[str, Variable], parts: Sequence[ScopedTable]) -> Iterator[Block]:
-    """Return the blocks of a directed model: a Source or SISO for each variable, and a Diverter for its children."""
+    """Yield the blocks of a directed model: a Source or SISO for each variable, and a Diverter for its children."""
     fresh = _Names(variables)
     children: dict[str, list[str]] = {name: [] for name in variables}
     for part in parts:
@@ -152,7 +152,7 @@ def _directed(variables: Mapping[str, Variable], parts: Sequence[ScopedTable]) -
 
 
 def _undirected(variables: Mapping[str, Variable], parts: Sequence[ScopedTable]) -> Iterator[Block]:
-    """Return the blocks of an undirected model: a Diverter for each factor, and for the copies of each variable."""
+    """Yield the blocks of an undirected model: a Diverter for each factor, and for the copies of each variable."""
     fresh = _Names(variables)
     parts = [*parts, *lonely(variables, parts)]
     links = _links(variables, [part.scope for part in parts], fresh)

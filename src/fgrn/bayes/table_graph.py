@@ -40,7 +40,7 @@ class TableGraph:
     def joined_to(
         self, some: Collection[ScopedTable], parts: Collection[ScopedTable], known: Collection[str]
     ) -> tuple[ScopedTable, ...]:
-        """Return those parts that unknown variables connect to some of them, including these."""
+        """Return those of `parts` that unknown variables connect to `some` tables, including these."""
         alive = {part.scope[-1] for part in parts} if self._directed else None
         found = self._joined([name for part in some for name in part.scope], known, alive)
         wanted = {part.name for part in some} | {self.parts[number].name for number in found}

@@ -355,7 +355,7 @@ class ColumnPairs:
         return sum((self._counted(codes, weights, *columns) for codes, weights in self.groups), start=np.zeros(()))
 
     def _tiles(self) -> Iterator[slice]:
-        """Return ranges of consecutive columns with not too many states in total."""
+        """Yield ranges of consecutive columns with not too many states in total."""
         first, states = 0, 0
         for number, size in enumerate(self.sizes):
             if states and states + size > TILE:

@@ -180,7 +180,7 @@ def _threads() -> str:
 
 
 def _kernels() -> str:
-    """Return whether the two engines agree on a small network."""
+    """Check that the two engines agree on a small network; returns the result as text."""
     from ..graph.structures import lvm
 
     rows = {"a": [0, 1, None, 1] * 8, "b": [1, 1, 0, None] * 8}

@@ -130,7 +130,7 @@ class State:
         return message, known
 
     def incoming(self, diverter: int, gathered: np.ndarray | None = None) -> Iterator[np.ndarray]:
-        """Return the message of each leg into a Diverter, over its product space; `gathered` leaves from tables."""
+        """Yield the message of each leg into a Diverter, over its product space; `gathered` leaves from tables."""
         for leg in self.plan.legs(diverter):
             edge, index = int(self.plan.leg_edge[leg]), self.plan.leg_index(diverter, leg)
             if self.plan.leg_is_input[leg]:

@@ -108,7 +108,7 @@ class MatrixPrepared:
 
     @contextmanager
     def room(self) -> Iterator[HiddenTreeWork]:
-        """Return buffers for the messages of some rows, for one thread at a time."""
+        """A context with buffers for the messages of some rows, for one thread at a time."""
         try:
             found = self._rooms.pop()
         except IndexError:  # another thread may have taken the last one

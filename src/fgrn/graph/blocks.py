@@ -32,7 +32,7 @@ PRODUCT_SPACE_LIMIT = 2**26
 
 
 def _restored(self: Any, state: Sequence[Any]) -> None:
-    """Return an unpickled or copied block with its arrays read-only again, which NumPy does not ensure."""
+    """Set the state of an unpickled or copied block, with its arrays read-only again."""
     for name, value in zip(type(self).__slots__, state, strict=True):
         if isinstance(value, np.ndarray):
             value.setflags(write=False)

@@ -371,7 +371,7 @@ def _groups(model: _Tables, hub: int, missing: np.ndarray) -> tuple[_Groups, np.
 
 
 def _connected(numbers: set[int], beside: Sequence[set[int]]) -> Iterator[tuple[int, ...]]:
-    """Return the connected components of some variables, given which are adjacent."""
+    """Yield the connected components of some variables, given which are adjacent."""
     while numbers:
         group, waiting = set[int](), {min(numbers)}
         while waiting:

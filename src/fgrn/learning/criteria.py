@@ -295,7 +295,7 @@ def _text_table(heads: list[str], rows: list[list[str]]) -> str:
 
 
 def sizes(most: int) -> Iterator[int]:
-    """Return the numbers of hidden states to try: all small ones, then in steps of about a quarter."""
+    """Yield the numbers of hidden states to try: all small ones, then in steps of about a quarter."""
     size = 1
     while size <= most:
         yield size

@@ -76,7 +76,7 @@ class PartedRows:
 
     @cached_property
     def parts(self) -> list[tuple[Evidence, Evidence]]:
-        """Yield for each fold the rows to learn from, and the held-out rows."""
+        """Return, for each fold, the rows to learn from and the held-out rows."""
         back = [shares * self.table.row_weights for shares in self.kept_back]
         return [(self._some(self.table.row_weights - weights), self._some(weights)) for weights in back]
 

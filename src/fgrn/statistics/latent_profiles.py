@@ -190,7 +190,7 @@ class MomentErrors:
         )
 
     def estimates(self, items: ContinuousItems) -> Iterator[Estimate]:
-        """Return the estimates by column: the means of all classes, then the variances."""
+        """Yield the estimates by column: the means of all classes, then the variances."""
         places = np.arange(2 * items.means.size).reshape(2, *items.means.shape)
         for column, name in enumerate(items.names):
             for what, part in (("mean", places[0]), ("variance", places[1])):

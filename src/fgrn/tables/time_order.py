@@ -120,7 +120,7 @@ def as_nanoseconds(step: Any) -> Any:
 
 
 def _changes(ids: np.ndarray) -> np.ndarray:
-    """Return the positions at which a value differs from the one before."""
+    """Return a mask of the values that differ from the one before."""
     begins = np.ones(len(ids), dtype=bool)
     begins[1:] = ids[1:] != ids[:-1]
     return begins

@@ -187,7 +187,7 @@ class VectorLayout:
         return self._found_runs[key]
 
     def by_line(self, of_blocks: Sequence[torch.Tensor]) -> np.ndarray:
-        """Return numbers of all lines in the order of the plan's layout as one array (items, rows) per block."""
+        """Return numbers of lines, given as (items, rows) for each block, as one vector in the plan's order."""
         out = np.empty(int(self.lines[-1]))
         for block, found in zip(self.blocks, of_blocks, strict=True):
             for item, numbers in zip(block.items, found.cpu().numpy(), strict=True):

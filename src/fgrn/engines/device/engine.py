@@ -224,7 +224,7 @@ class TorchPrepared:
         return type_on_device(self.plan, self.evidence)
 
     def blocks(self, weighted: bool) -> RowBlocks:
-        """Yield all rows in blocks, with their weights or with weight 1."""
+        """Return all rows in blocks, with their weights or with weight 1."""
         if weighted not in self._blocks:
             weights = self.weights if weighted else None
             self._blocks[weighted] = RowBlocks(

@@ -86,7 +86,7 @@ def _version() -> str:
 
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """Return the client of the cluster at an address."""
+    """A context with the client of the cluster at an address."""
     Client = _client_class()
     try:
         client = Client(address, timeout="10s")
