@@ -374,7 +374,7 @@ def _list_row_groups(stream: Stream) -> Any:
         return row_groups_of(stream.files, stream.format)
     except TableFileError as error:
         found = error
-    raise found.changed(message=f"{found.message} So a worker of the cluster says.")
+    raise found.changed(message=f"{found.message} Reported by a worker of the cluster.")
 
 
 @dataclass(frozen=True, eq=False)
