@@ -4,7 +4,7 @@
     python -m benchmarks.fashion images.npz --picture fashion.png
 
 needs NumPy, PyTorch, a GPU, and the files of the Debian package dataset-fashion-mnist in that folder. The last 5,000
-of the 60,000 training images are kept back for validation. Settings that are not given are the defaults of
+of the 60,000 training images are held out for validation. Settings that are not given are the defaults of
 `HiddenTreeModel`: one tree is learnt by mini-batch EM, then trees that share its tables of pixels (`tree_mixture`).
 With `--images`, lower halves of test images are imputed, and images are drawn at random; `--picture` shows them.
 """

@@ -1,6 +1,6 @@
 """How well missing values are told: the log score of LatentImputer beside the usual ways, on levels of all columns.
 
-Of a table a fifth of the rows is kept back, and of those a fifth of the known values is hidden, as is a tenth in the
+Of a table a fifth of the rows is held out, and of those a fifth of the known values is hidden, as is a tenth in the
 others. Every model says how likely each level of a hidden value is:
 
 mode       the shares of the levels in the rows learnt from

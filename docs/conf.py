@@ -112,7 +112,7 @@ def plain(app: object, what: str, name: str, obj: object, options: object, lines
             r"(?<!`)`([^`]+)`(?!`)(\w?)", lambda found: f"``{found[1]}``" + f"\\{found[2]}" * bool(found[2]), line
         )
         if code.startswith((":ivar", ":vartype")):
-            code = code.replace("_:", r"\_:", 1)  # network_ is no link
+            code = code.replace("_:", r"\_:", 1)  # network_ is not a link
         elif not code.startswith((":", "..")):
             code = re.sub(r"(?<![`\w])(\w+)_(?![`\w])", r"\1\\_", code)
         head, gap, _ = code.partition("  ")

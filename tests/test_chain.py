@@ -185,7 +185,7 @@ def test_it_can_be_saved_copied_and_sent(tmp_path: Path) -> None:
 def test_what_cannot_be_is_refused_in_words() -> None:
     chain = fgrn.hmm({"Y": 2}, 2)
     with pytest.raises(
-        fgrn.EvidenceError, match="Row 2, 'sequence': the rows of a sequence follow each other, but 'a' had ended"
+        fgrn.EvidenceError, match="Row 2, 'sequence': the rows of a sequence must be consecutive, but 'a' had ended"
     ):
         chain.propagate({"sequence": ["a", "b", "a"], "Y": [0, 1, 0]})
     with pytest.raises(fgrn.EvidenceError, match="Row 1, 'sequence': it is not known which sequence"):
@@ -194,7 +194,7 @@ def test_what_cannot_be_is_refused_in_words() -> None:
         chain.propagate({"sequence": ["a"], "Y": [0, 1]})
     with pytest.raises(fgrn.EvidenceError, match="'S next' is 'S' of the next row"):
         chain.propagate({"S next": [0]})
-    with pytest.raises(fgrn.EvidenceError, match="All rows of a sequence have one weight"):
+    with pytest.raises(fgrn.EvidenceError, match="All rows of a sequence must have the same weight"):
         chain.learn({"Y": [0, 1]}, weights=[1, 2])
     for wrong in ({"cycles": 2}, {"paused": ["Y"]}):
         with pytest.raises(fgrn.LearningError, match="cycles=1"):
@@ -280,7 +280,7 @@ def test_names_that_are_none_are_refused_in_words() -> None:
         Chain(fgrn.hmm({"Y": 2}, 2).blocks, None)  # type: ignore[arg-type]
     with pytest.raises(fgrn.WiringError, match="is called 'S next'"):
         fgrn.hmm({"Y": 2, "S next": 2}, 2)
-    with pytest.raises(fgrn.EvidenceError, match=r"Row 0, 'sequence': \[1\] is no name of a sequence"):
+    with pytest.raises(fgrn.EvidenceError, match=r"Row 0, 'sequence': \[1\] is not the name of a sequence"):
         fgrn.hmm({"Y": 2}, 2).propagate({"sequence": [[1], [2]], "Y": [0, 1]})
 
 

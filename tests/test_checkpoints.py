@@ -558,7 +558,7 @@ def other_value() -> dict[str, Any]:
         ({"engine": "cpu"}, "'engine' was 'reference' and is 'cpu'"),
         ({"merge": False}, "'merge' was None and is False"),
         ({"hold": False}, "'hold' was True"),
-        ({"only": ["Y0"]}, "the network, or what of it is learnt, differs"),
+        ({"only": ["Y0"]}, "the network, or the set of learnt tables, differs"),
         ({"weights": np.full(ROWS, 2.0)}, "the weights of the rows differ"),
         ({"data": other_value()}, "the values of the table differ"),
         ({"data": table(rows=30)}, "'rows' was 60 and is 30"),
@@ -576,7 +576,7 @@ def test_another_run_is_refused(change: dict[str, Any], told: str, begun: Path) 
 
 def test_another_network_is_refused(begun: Path) -> None:
     for other in (fgrn.lvm(STATES, hidden=4), fgrn.lvm({**STATES, "Z": 2}, hidden=3), fgrn.stack(STATES, [2, 3])):
-        with pytest.raises(LearningError, match="the network, or what of it is learnt, differs"):
+        with pytest.raises(LearningError, match="the network, or the set of learnt tables, differs"):
             other.learn(table(), **OPTIONS, checkpoint=begun, resume=True)
 
 
@@ -614,7 +614,7 @@ def test_settings_are_checked(tmp_path: Path) -> None:
             lvm().learn(table(), **{"checkpoint": tmp_path / "run.ckpt", **wrong})
     place = fgrn.Checkpoint(tmp_path / "run.ckpt")
     for more in ({"every": 2}, {"resume": True}):
-        with pytest.raises(LearningError, match="says itself"):
+        with pytest.raises(LearningError, match="already has the settings"):
             lvm().learn(table(), checkpoint=place, **more)
     with pytest.raises(LearningError, match="Name the file"):
         lvm().learn(table(), resume=True)
@@ -851,7 +851,7 @@ def test_a_disk_that_fills_later_is_a_warning(tmp_path: Path, monkeypatch: pytes
     plain.learn(table(), **OPTIONS)
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", failing(errno.ENOSPC, after=3))
-        with pytest.warns(CheckpointWarning, match="no space left on device.* Learning goes on") as caught:
+        with pytest.warns(CheckpointWarning, match="no space left on device.* Learning continues") as caught:
             again.learn(table(), **OPTIONS, checkpoint=place, every=1)
     assert len(caught) == 1
     assert_same(again, plain)

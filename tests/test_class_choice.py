@@ -659,7 +659,7 @@ def test_the_mean_of_penalties_is_taken_where_it_is_better(tmp_path: Path) -> No
     table = {f"c{n}": np.where(rng.random(80) < 0.4, y, rng.integers(0, 3, 80)) for n in range(10)}
     model = LatentClassifier(1, structure="per_class", random_state=0, engine="cpu").fit(table, y)
     assert model.selection_.averaged > 1
-    assert f"the mean of {model.selection_.averaged} of the best one's structure" in str(model.selection_)
+    assert f"the mean of {model.selection_.averaged} of the best structure" in str(model.selection_)
     model.save(tmp_path / "m.fgrn")
     again = fgrn.load(tmp_path / "m.fgrn")
     assert again.selection_ == model.selection_
@@ -721,7 +721,7 @@ def test_the_command_chooses_bins(tmp_path: Path, capsys: Any) -> None:
     assert "'many'" in capsys.readouterr().err
 
 
-# Rows that are kept back
+# Held-out rows
 
 
 def test_the_error_of_a_mean_counts_copies_and_not_units_of_survey_weight() -> None:
@@ -853,7 +853,7 @@ def test_tables_for_the_class_that_are_none_are_refused(refined: LatentClassifie
     other.decision_network_ = refined.decision_network_.copy()
     values = 2 * refined.decision_network_._parameters.values
     other.decision_network_._parameters = type(refined.network_._parameters)(values)
-    with pytest.raises(fgrn.ModelFileError, match=r"no distributions|differ where"):
+    with pytest.raises(fgrn.ModelFileError, match=r"not distributions|differ where"):
         other.save(tmp_path / "m.fgrn")
 
 

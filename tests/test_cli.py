@@ -191,7 +191,7 @@ def test_a_hidden_tree_fills_in_any_column(people: Path, tmp_path: Path, capsys:
     path = tmp_path / "tree.fgrn"
     text = said(capsys, "fit", people, "--model", "tree", "-o", path)
     assert "HiddenTreeModel: 200 rows" in text
-    assert "rows kept back the most probable after" in text
+    assert "held-out likelihood best after" in text
     said(capsys, "fit", people, "--model", "tree", "--hidden", "2", "--epochs", "3", "--stream", "-o", path)
     filled = said(capsys, "complete", path, people)
     assert len(filled.splitlines()) == 201
@@ -369,7 +369,7 @@ def test_a_table_is_read_as_the_model_learnt_it(tmp_path: Path, capsys: Any) -> 
     assert out.splitlines()[1].split(",")[2] == '"p"'
     table_file.write({"v": ["1"], "n": ["three"]}, new)
     assert main(["predict", str(model), str(new)]) == 0
-    assert "'three' in column 'n' is no number" in capsys.readouterr().err
+    assert "'three' in column 'n' is not a number" in capsys.readouterr().err
     table_file.write({"V": ["1"], "n": [3]}, new)
     assert main(["predict", str(model), str(new)]) == 0
     assert "v not in this table: taken as unknown. Did you mean 'V'?" in capsys.readouterr().err
@@ -386,7 +386,7 @@ def test_rows_kept_back_are_drawn_not_counted_off(tmp_path: Path, capsys: Any) -
     path = tmp_path / "ordered.csv"
     table_file.write({"a": ["p", "q"] * 100, "b": ["u", "v"] * 100}, path)
     text = said(capsys, "fit", path, "--target", "b", "--hidden", "2", "--test", "0.5", "-o", tmp_path / "m.fgrn")
-    assert "accuracy on 100 rows kept back: 100.0%" in text
+    assert "accuracy on 100 held-out rows: 100.0%" in text
 
 
 def test_a_column_of_lists_is_named(tmp_path: Path, capsys: Any) -> None:
@@ -518,7 +518,7 @@ def test_impossible_rows_are_told_with_options(tmp_path: Path, capsys: Any) -> N
 @pytest.mark.parametrize(
     ("weights", "row", "words"),
     [
-        (["1", "x", "2"], 1, "'x' is no number"),
+        (["1", "x", "2"], 1, "'x' is not a number"),
         ([1.0, 2.0, None], 2, "unknown"),
         ([1, 2, -3], 2, "-3"),
         ([1.0, float("inf"), 1.0], 1, "inf"),
@@ -860,13 +860,13 @@ def test_accuracy_is_that_of_rows_with_a_class(how: list[str], tmp_path: Path, c
     path.write_text("x,y\n" + "a,1\nb,0\na,\n" * 5)
     assert main(["fit", str(path), *options]) == 0
     printed = capsys.readouterr()
-    assert "accuracy on 10 rows learnt from: 100.0%" in printed.out
+    assert "accuracy on 10 training rows: 100.0%" in printed.out
     assert "; 5 rows without a class" in printed.out
     assert "same one" not in printed.err
     path.write_text("x,y\n" + "a,no\nb,no\n" * 3)
     assert main(["fit", str(path), *options]) == 0
     printed = capsys.readouterr()
-    assert "accuracy on 6 rows learnt from" in printed.out
+    assert "accuracy on 6 training rows" in printed.out
     assert "without a class" not in printed.out
     assert "All rows with a class have the same one, 'no'" in printed.err
 
@@ -875,7 +875,7 @@ def test_a_strict_model_reports_on_rows_kept_back(tmp_path: Path, capsys: Any) -
     path = columns_of(tmp_path, a=["p", "q"] * 15 + [f"only{k}" for k in range(10)], c=["x", "y"] * 20)
     model = tmp_path / "m.fgrn"
     fit = ["fit", path, "--target", "c", "--hidden", "2", "--test", "0.5", "--unseen", "error", "-o", model]
-    assert "kept back" in said(capsys, *fit)
+    assert "held-out" in said(capsys, *fit)
     assert fgrn.load(model).unseen == "error"
 
 

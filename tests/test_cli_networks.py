@@ -223,13 +223,13 @@ def test_a_network_that_is_too_wide_names_the_way_out(tmp_path: Path, capsys: An
         (["--given", "lung!=maybe"], 1, ["yes, no"]),
         (["--given", "lung"], 2, ["NAME=STATE"]),
         (["--given", "lung=[1,2,3]"], 1, ["3 weights, for 2 states"]),
-        (["--given", "lung=[1,x]"], 1, ["no list of numbers"]),
+        (["--given", "lung=[1,x]"], 1, ["not a list of numbers"]),
         (["--given", "lung=[-1,2]"], 1, ["not negative"]),
         (["--given", "lung=[0,0]"], 1, ["not all zero"]),
         (["--given", "lung=yes", "--given", "lung=no"], 1, ["contradicts"]),
         (["--target", "lungs"], 1, ["Did you mean 'lung'"]),
         (["--joint", "lung,bronk"], 1, ["Did you mean 'bronc'"]),
-        (["--joint", "lung,lung"], 1, ["each named once"]),
+        (["--joint", "lung,lung"], 1, ["must be named once"]),
         (["--joint", "lung,bronc", "--most-probable"], 2, ["one at a time"]),
         (["--most-probable", "--method", "loopy"], 2, ["--method exact"]),
         (["--json", "-o", "x.csv"], 2, ["leave out"]),
@@ -532,13 +532,13 @@ def test_search_with_a_hidden_variable(tmp_path: Path, capsys: pytest.CaptureFix
             "'h' has one state, which it has in every row: nothing can "
             "depend on it. Give it two states or more with --hidden h=2.",
         ),
-        (["--hidden", "h=2"], 1, "has no arc to begin with"),
+        (["--hidden", "h=2"], 1, "has no arc at the start"),
         (["--required", "a>z"], 1, "there is no column 'z' here"),
         (["--required", "ab"], 2, "PARENT>CHILD"),
         (["--required", "a>b", "--forbidden", "a>b"], 1, "is required, and it is forbidden"),
         (["--required", "a>b", "--max-parents", "0"], 1, "1 required parent, and a column may have 0 at most"),
         (["--required", "a>b", "--max-parents", "0"], 1, "allow more with --max-parents 1"),
-        (["-o", "net.txt"], 2, "tells the format"),
+        (["-o", "net.txt"], 2, "must be that of a format"),
     ],
 )
 def test_search_says_what_is_wrong(
@@ -612,7 +612,7 @@ def test_query_has_map_interventions_and_values_of_asking(network: Path, capsys:
         (["--voi", "lungs"], 1, "Did you mean 'lung'"),
         (["--voi", "lung", "--target", "lung"], 1, "--target has 'lung', which is to be known itself. Leave it out."),
         (["--voi", "lung", "--do", "lung=yes"], 1, "The target 'lung' is known already"),
-        (["--map", "lung,lung"], 1, "each named once, and 'lung' is named twice. Leave out one of them."),
+        (["--map", "lung,lung"], 1, "must be named once; 'lung' is named twice. Leave out one of them."),
         (["--do", "smoke=no", "--given", "smoke=yes"], 2, "--do sets 'smoke' to no, and --given says something else"),
         (["--do", "smoke=no", "--given", "smoke!=no"], 2, "--do sets 'smoke' to no, and --given says something else"),
     ],
@@ -704,7 +704,7 @@ def test_a_dynamic_network_is_converted_as_two_slices(tmp_path: Path, capsys: An
     for network in (path, target):
         for command in ("track", "forecast"):
             assert main([command, str(network), str(log)]) == 0
-            assert "'note' is no variable of the network: left out." in capsys.readouterr().err
+            assert "'note' is not a variable of the network: left out." in capsys.readouterr().err
 
 
 def test_columns_that_are_no_variables_are_left_out_and_named(network: Path, tmp_path: Path, capsys: Any) -> None:
@@ -712,7 +712,7 @@ def test_columns_that_are_no_variables_are_left_out_and_named(network: Path, tmp
     rows.write_text("smoke,id,xrayy\nyes,1,no\n")
     assert main(["query", str(network), "--evidence", str(rows), "--target", "lung", "--json"]) == 0
     out, err = capsys.readouterr()
-    assert "'id', 'xrayy' are no variables of the network: left out. Did you mean 'xray'?" in err
+    assert "'id', 'xrayy' are not variables of the network: left out. Did you mean 'xray'?" in err
     assert (
         json.loads(out)[0]["posterior"]
         == asked(capsys, network, "--given", "smoke=yes", "--target", "lung")["posterior"]

@@ -696,7 +696,9 @@ def test_what_is_no_cluster_or_no_table_of_one_is_refused(client: Client, tmp_pa
         net.learn(tmp_path / "a.parquet.gz", executor=client)
     with pytest.raises(ValueError, match=r"y='name'\. Got None"):
         fgrn.LatentClassifier(2).fit(spread, None, executor=client)
-    with pytest.raises(TableFileError, match=r"There is no file '.*none\.parquet'.*So a worker of the cluster says"):
+    with pytest.raises(
+        TableFileError, match=r"There is no file '.*none\.parquet'.*Reported by a worker of the cluster"
+    ):
         net.learn(tmp_path / "none.parquet", executor=client)
     with pytest.raises(fgrn.UnknownNameError, match="There is no column 'wight' here"):
         net.learn(spread, weights="wight", executor=client)
@@ -704,7 +706,7 @@ def test_what_is_no_cluster_or_no_table_of_one_is_refused(client: Client, tmp_pa
         net.learn(spread, weights=np.ones(ROWS), executor=client)
     with pytest.raises(LearningError, match="leave out merge=True"):
         net.learn(spread, merge=True, executor=client)
-    with pytest.raises(LearningError, match="go on with n_hidden"):
+    with pytest.raises(LearningError, match="continue with n_hidden"):
         fgrn.LatentClassModel("auto").fit(spread, executor=client)
     with pytest.raises(LearningError, match="in memory"):
         fgrn.hmm({"y": 2}, 2).learn(spread, executor=client)
@@ -765,7 +767,7 @@ def test_an_interrupted_run_is_resumed_on_the_cluster_bit_for_bit(client: Client
         net.learn(in_files(plain(seed=1), tmp_path / "q", [300], 100), checkpoint=place, resume=True, **more)
     here = {"executor": None, "merge": False}
     for source, changed in ((in_files(plain(), tmp_path / "r", [450], 100), {}), (plain(), here)):
-        with pytest.raises(LearningError, match=r"another run: the rows are in other pieces on a cluster[^;]*\. Res"):
+        with pytest.raises(LearningError, match=r"another run: the rows are split differently on a cluster[^;]*\. Res"):
             net.learn(source, checkpoint=place, resume=True, **(more | changed))
 
 

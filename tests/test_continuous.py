@@ -228,9 +228,9 @@ def test_far_numbers_leave_no_class_without_probability(model: Any, table: pd.Da
     [
         ({"a": 3.0}, "all its known numbers are equal"),
         ({"a": "word"}, "it holds words, such as 'word', and no numbers. Leave out continuous='a'"),
-        ({"a": ["word", *range(399)]}, "it holds numbers, and 'word' is no number"),
+        ({"a": ["word", *range(399)]}, "it holds numbers, and 'word' is not a number"),
         ({"a": None}, "it has no known number"),
-        ({"a": np.inf}, "is no finite number"),
+        ({"a": np.inf}, "is not a finite number"),
     ],
 )
 def test_columns_that_cannot_be_continuous_are_refused(change: dict[str, Any], told: str, table: pd.DataFrame) -> None:

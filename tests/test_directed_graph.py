@@ -123,7 +123,7 @@ def test_the_hamming_distance_counts_pairs() -> None:
 
 def test_questions_about_arcs_check_their_names() -> None:
     net = random_structure(1)
-    with pytest.raises(FgrnError, match="different ones"):
+    with pytest.raises(FgrnError, match="all be different"):
         net.d_separated("v0", "v1", ["v1"])
     for ask in (lambda: net.d_separated("v0", "x"), lambda: net.markov_blanket("x"), lambda: net.ancestors("x")):
         with pytest.raises(UnknownNameError):

@@ -35,7 +35,7 @@ def test_the_code_in_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert Path("flu.svg").read_text(encoding="utf-8").startswith("<?xml")
 
 
-@pytest.mark.filterwarnings("ignore::fgrn.UnseenLevelWarning")  # shades that rows kept back have alone
+@pytest.mark.filterwarnings("ignore::fgrn.UnseenLevelWarning")  # shades that held-out rows have alone
 def test_the_demonstration_learns_compares_draws_and_says_where(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -52,7 +52,7 @@ def test_the_demonstration_learns_compares_draws_and_says_where(
     assert said.endswith(f"open it in a browser:\n  {folder / 'digits.html'}\n"), "the page is named last"
     command = re.findall(r"or with this one: fgrn (.*)", said)[0]
     assert main(command.split()) == 0
-    assert "kept back" in capsys.readouterr().out
+    assert "held-out" in capsys.readouterr().out
 
 
 def test_the_demonstration_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

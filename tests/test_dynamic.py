@@ -149,7 +149,7 @@ def test_sequences_of_different_lengths_and_weights() -> None:
     net.learn(data, epochs=2, weights=[1] * 5 + [2] * 2)
     other.learn(twice, epochs=2)
     np.testing.assert_allclose(net.table("a"), other.table("a"))
-    with pytest.raises(EvidenceError, match="one weight"):
+    with pytest.raises(EvidenceError, match="the same weight"):
         net.learn(data, weights=range(1, 8))
 
 
@@ -221,7 +221,7 @@ def test_what_is_no_dynamic_network_is_said() -> None:
     assert list(caught.value.rows) == [2]
     with pytest.raises(ImpossibleEvidence):
         net.most_probable({"a": [0, 1, 1]})
-    with pytest.raises(EvidenceError, match="no variable of a slice"):
+    with pytest.raises(EvidenceError, match="not a variable of a slice"):
         net.filter({"b": [0, 1]})
 
 
@@ -400,7 +400,7 @@ def test_commands_follow_and_forecast(tmp_path: Path, capsys: pytest.CaptureFixt
     answer("track", str(model), "--learn", str(learnt), "--epochs", "3")
     assert fgrn.load(learnt).log_likelihood(seen).sum() > net.log_likelihood(seen).sum()
     for words, status, told in [
-        (["track", str(model), str(rows)], 0, "'hour' are no variables of the network: left out. --sequence"),
+        (["track", str(model), str(rows)], 0, "'hour' are not variables of the network: left out. --sequence"),
         (["track", str(model), str(rows), "--sequence", "machine", "--time", "machine"], 1, "at once"),
         (["track", str(tmp_path / "log.csv"), str(rows)], 1, "no dynamic network"),
         (["predict", str(model), str(rows)], 1, "fgrn track"),

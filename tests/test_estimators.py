@@ -549,7 +549,7 @@ def test_epochs_that_are_used_up_are_told_as_scikit_learn_does() -> None:
 
 def test_names_of_columns_that_are_no_text_are_told() -> None:
     table = pd.DataFrame({2001: ["a", "b"] * 5, 2002: ["u", "v"] * 5})
-    with pytest.warns(fgrn.TableWarning, match=r"no text \(2001, 2002\): in the model they are x0, x1") as told:
+    with pytest.warns(fgrn.TableWarning, match=r"not text \(2001, 2002\): in the model they are x0, x1") as told:
         fgrn.NaiveBayesClassifier().fit(table, [0, 1] * 5)
     assert len(told) == 1
     with warnings.catch_warnings():

@@ -171,7 +171,7 @@ def test_labels_and_names_may_have_blanks_without_quotation_marks() -> None:
     assert table_of(document, "x").scope == ("has PMF", "one", "x")
     assert table_of(document, "x").values.tolist() == [[[0.41, 0.09, 0.5]], [[0.5, 0.25, 0.25]]]
     assert bif.parse(bif.serialise(document), "again") == document
-    with pytest.raises(NetworkFileError, match="'No PMFs' is no state of 'has PMF'"):
+    with pytest.raises(NetworkFileError, match="'No PMFs' is not a state of 'has PMF'"):
         bif.parse(text.replace("(No PMF) 1", "(No PMFs) 1"), "file")
 
 
@@ -273,7 +273,7 @@ def test_a_class_without_instances_is_read_as_a_network(tmp_path: Path) -> None:
     assert document.properties[""] == {"inputs": "()", "outputs": "(B)", "node_size": "(80 40)"}
     path.rename(tmp_path / "file")
     assert read_document(tmp_path / "file") == document
-    with pytest.raises(NetworkFileError, match=r"\.oobn is read, and not written"):
+    with pytest.raises(NetworkFileError, match=r"\.oobn can be read but not written"):
         write_document(document, tmp_path / "new.oobn")
 
 
@@ -383,7 +383,7 @@ def test_uai_tables_have_their_child_last() -> None:
 
 @pytest.mark.parametrize("word", [".5,", "1,0", "0_5", "half"])
 def test_uai_numbers_are_separated_by_blanks(word: str) -> None:
-    with pytest.raises(NetworkFileError, match=f"line 3: '{word}' is no number"):
+    with pytest.raises(NetworkFileError, match=f"line 3: '{word}' is not a number"):
         uai.parse(f"BAYES 1 2 1\n1 0\n2 {word} .5", "p.uai")
 
 
@@ -480,7 +480,7 @@ TABLES = "probability ( a ) { table 0.5, 0.5; }\nprobability ( b | a ) { (x) 0.1
         ("table 0.5, 0.5", "table 0.5, 0.25, 0.25", 3, "3 values instead of 2.*2 of 'a'"),
         ("(x) 0.1, 0.9", "(x) 0.1, 0.8", 4, "'b' for a=x sums to 0.9, not to 1"),
         ("(x) 0.1, 0.9", "(x) 0.1, 0.8, 0.1", 4, "a row has 3 numbers, but there are 2 states"),
-        ("(x) 0.1, 0.9", "(z) 0.1, 0.9", 4, "'z' is no state of 'a'.*'x', 'y'"),
+        ("(x) 0.1, 0.9", "(z) 0.1, 0.9", 4, "'z' is not a state of 'a'.*'x', 'y'"),
         ("(x) 0.1, 0.9", "(y) 0.1, 0.9", 4, r"two rows for \(y\)"),
         ("(x) 0.1, 0.9", "(x, y) 0.1, 0.9", 4, "are 2 states, but there are 1 parents"),
         ("(x) 0.1, 0.9;", "", 4, "1 rows of 2; there is none for a=x"),
@@ -489,8 +489,8 @@ TABLES = "probability ( a ) { table 0.5, 0.5; }\nprobability ( b | a ) { (x) 0.1
         ("0.1, 0.9", "-0.1, 1.1", 4, "value 1 of the table of 'b' is -0.1"),
         ("0.1, 0.9", "nan, 0.9", 4, "value 1 of the table of 'b' is nan"),
         ("0.1, 0.9", "0.1, 1e999", 4, "value 2 of the table of 'b' is inf"),
-        ("0.1, 0.9", "0.1, 0_9", 4, "'0_9' is no number"),
-        ("0.1, 0.9", "0.1, nine", 4, "'nine' is no number"),
+        ("0.1, 0.9", "0.1, 0_9", 4, "'0_9' is not a number"),
+        ("0.1, 0.9", "0.1, nine", 4, "'nine' is not a number"),
         ("( a ) { table 0.5, 0.5; }", "( a | b ) { table 1 1 0 0; }", 4, "cycle: '[ab]' -> '[ab]' -> '[ab]'"),
         (TABLES, TABLES + TABLES, 5, "the table of 'a' is there twice, first in line 3"),
         ("(y) 0.2, 0.8;", "(y) 0.2, 0.8", 4, "found .* where .*'table' or .*A statement ends with ';'"),
@@ -617,7 +617,7 @@ def test_other_encodings(tmp_path: Path) -> None:
             read_document(path)
     path = tmp_path / "file.bif"
     path.write_bytes(bif.serialise(document).encode("latin-1"))
-    with pytest.raises(NetworkFileError, match=r"line 4: the bytes there are no text in UTF-8\. Save") as caught:
+    with pytest.raises(NetworkFileError, match=r"line 4: the bytes there are not text in UTF-8\. Save") as caught:
         read_document(path)
     assert caught.value.line == 4
 
@@ -650,7 +650,7 @@ def test_places_that_are_no_files(tmp_path: Path) -> None:
         read_document(tmp_path)
     with pytest.raises(NetworkFileError, match="there is no folder"):
         write_document(example(), tmp_path / "nowhere" / "file.bif")
-    with pytest.raises(NetworkFileError, match="told by the end of the name"):
+    with pytest.raises(NetworkFileError, match="given by the extension of the name"):
         write_document(example(), tmp_path / "file.doc")
     for call in (lambda: read_document("x", "docx"), lambda: write_document(example(), "x", "docx")):
         with pytest.raises(FgrnError, match="'format' must be one of 'bif'"):

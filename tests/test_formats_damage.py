@@ -270,7 +270,7 @@ def test_a_packed_bomb_is_refused_before_it_goes_off(tmp_path: Path) -> None:
     path = tmp_path / "bomb.bif.gz"
     path.write_bytes(gzip.compress(b" " * (formats.PLAIN_LIMIT + 2**21), 9))
     begin = time.thread_time()
-    with pytest.raises(NetworkFileError, match="which is no network"):
+    with pytest.raises(NetworkFileError, match="which is not a network"):
         read_document(path)
     assert time.thread_time() - begin < 2
 

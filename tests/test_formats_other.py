@@ -79,7 +79,7 @@ def test_the_format_is_found_by_the_name_or_the_content(format: str, tmp_path: P
         assert read_document(tmp_path / name) == document
     (tmp_path / f"b.{format}").write_bytes(TEXTS[format].replace("Smokes?", "Fumé?").encode("latin-1"))
     assert read_document(tmp_path / f"b.{format}").properties["smoke"]["label"] == "Fumé?"
-    with pytest.raises(NetworkFileError, match=rf"\.{format} is read, and not written"):
+    with pytest.raises(NetworkFileError, match=rf"\.{format} can be read but not written"):
         write_document(document, tmp_path / f"new.{format}")
     with pytest.raises(FgrnError, match="'format' must be one of"):
         write_document(document, tmp_path / "new", format)
@@ -88,8 +88,8 @@ def test_the_format_is_found_by_the_name_or_the_content(format: str, tmp_path: P
 @pytest.mark.parametrize(
     ("format", "old", "new", "line", "said"),
     [
-        ("dsc", "(1, 2): 1.0", "(1, 3): 1.0", 15, "'3' is no state of 'lung'; they go from 0 to 2"),
-        ("dsc", "(1, 2): 1.0", "(1, yes): 1.0", 15, "'yes' is no state of 'lung'"),
+        ("dsc", "(1, 2): 1.0", "(1, 3): 1.0", 15, "'3' is not a state of 'lung'; these are 0 to 2"),
+        ("dsc", "(1, 2): 1.0", "(1, yes): 1.0", 15, "'yes' is not a state of 'lung'"),
         ("dsc", "(1, 2): 1.0", "(1): 1.0", 15, "'1' are 1 states, but there are 2 parents"),
         ("dsc", "(1, 2): 1.0", "(0, 0): 1.0", 17, r"two rows for \(0, 0\)"),
         ("dsc", "(1, 2): 1.0", "1, 2: 1.0", 15, "a row is written"),
@@ -105,7 +105,7 @@ def test_the_format_is_found_by_the_name_or_the_content(format: str, tmp_path: P
         ("dne", "kind = NATURE", "kind = OTHER", 9, "node 'smoke' is of the kind 'OTHER'"),
         ("dne", "    states = (yes, no);\n", "", 9, "node 'smoke' has no states"),
         ("dne", "parents = (smoke, lung)", "parents = (smoke, lungs)", 32, "names 'lungs'.*Did you mean 'lung'"),
-        ("dne", "(0.5,   0.5)", "(0.5,   half)", 17, "'half' is no number"),
+        ("dne", "(0.5,   0.5)", "(0.5,   half)", 17, "'half' is not a number"),
         ("dne", "probs = (0.1", "equation = \"x\"; prob = (0.1", 30, "node 'xray' has an equation and no probs"),
         ("dne", "kind = CONSTANT", "kind = NATURE", 34, "variable 'Note' has no table|node 'Note' has no table"),
         ("dne", "node Note {", "param Note {", 34, "'Note' stands for a parent that is in another network"),
@@ -143,5 +143,5 @@ def test_the_command_reads_them_and_writes_others(tmp_path: Path, capsys: pytest
         assert read_document(target).factors == example().factors
         assert main(["query", str(path), "--from", format, "--target", "lung"]) == 0
         assert main(["convert", str(target), str(path)]) == 2
-        assert "told by the end of its name (.bif, " in capsys.readouterr().err
+        assert "given by the extension of its name (.bif, " in capsys.readouterr().err
         assert path.read_text() == text

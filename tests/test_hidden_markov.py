@@ -307,7 +307,7 @@ def test_other_words_for_times_are_sorted_with_a_warning() -> None:
         assert TimeOrder.of(3, None, ["today", "10", "2"]).rows.tolist() == [1, 2, 0]
     with (
         pytest.warns(fgrn.FgrnWarning, match="such as 'Monday'"),
-        pytest.raises(fgrn.EvidenceError, match="'step' is given, and the times are words"),
+        pytest.raises(fgrn.EvidenceError, match="'step' is given, but the times are neither"),
     ):
         TimeOrder.of(2, None, ["Monday", "Tuesday"], step=1)
 

@@ -184,7 +184,7 @@ def test_a_fit_that_was_interrupted_is_resumed_bit_for_bit(
     place = tmp_path / "run.ckpt"
     whole = clone(ESTIMATORS[which]).fit(frame, answer)
     model = clone(ESTIMATORS[which]).set_params(checkpoint=place)
-    with interrupt(when), pytest.warns(FgrnWarning, match=r"go on .* resume=True"):
+    with interrupt(when), pytest.warns(FgrnWarning, match=r"continue, .* resume=True"):
         model.fit(frame, answer)
     resumed = clone(ESTIMATORS[which]).set_params(checkpoint=Checkpoint(place, resume=True)).fit(frame, answer)
     assert resumed.network_ == whole.network_

@@ -190,7 +190,7 @@ def test_a_covariate_that_separates_or_is_doubled_is_told(model: fgrn.LatentClas
         sharp["other"] = rng.choice(["a", "b"], 300).tolist()
         certain = fgrn.LatentClassModel(2, random_state=0).fit(sharp)
         certain.membership_regression({"z": known * 1.0}, steps=steps, n_init=1)
-    with pytest.raises(fgrn.LearningError, match="do not determine"):
+    with pytest.raises(fgrn.LearningError, match="not identified"):
         model.membership_regression({"z": first * 1.0, "twice": first * 2.0}, steps=steps, n_init=1)
     with pytest.raises(fgrn.LearningError, match="steps"):
         model.membership_regression(COVARIATES, steps=4)
@@ -207,7 +207,7 @@ def test_covariates_that_cannot_be_used_are_told(model: fgrn.LatentClassModel) -
             model.membership_regression({**z, "constant": constant}, steps=2)
     with pytest.raises(fgrn.LearningError, match="'observed', 'robust'"):
         model.membership_regression(z, steps=2, kind="outer")
-    with pytest.raises(fgrn.LearningError, match="one class only"):
+    with pytest.raises(fgrn.LearningError, match="only one class"):
         fgrn.LatentClassModel(1, n_epochs=2).fit(TABLE).membership_regression(z)
 
 
@@ -215,7 +215,7 @@ def test_coefficients_that_rows_do_not_determine_are_refused() -> None:
     table = {"a": ["x"] * 20, "b": ["y"] * 20}
     model = fgrn.LatentClassModel(2, random_state=0, n_init=1).fit(table)
     for steps in (1, 2):
-        with pytest.raises(fgrn.LearningError, match="do not tell the classes apart"):
+        with pytest.raises(fgrn.LearningError, match="do not distinguish the classes"):
             model.membership_regression({"z": np.arange(20.0)}, steps=steps)
 
 

@@ -1,4 +1,4 @@
-"""Mini-batch EM and rows kept back: the rule itself in NumPy, one batch as EM, seeds, checkpoints, early stopping."""
+"""Mini-batch EM and held-out rows: the rule itself in NumPy, one batch as EM, seeds, checkpoints, early stopping."""
 
 from __future__ import annotations
 
@@ -273,10 +273,10 @@ def test_a_bayesian_network_learns_in_batches() -> None:
         ({"step": 0.5}, "no batches"),
         ({"batch_size": 5, "cycles": 2}, "one cycle"),
         ({"batch_size": 5, "accelerate": True}, "accelerate=False"),
-        ({"patience": 3}, "kept back"),
+        ({"patience": 3}, "held-out rows"),
         ({"validation": 0.2, "patience": 0}, "whole number"),
         ({"validation": 1.5}, "fraction"),
-        ({"validation": 0.001}, "keeps back 0 of"),
+        ({"validation": 0.001}, "holds out 0 of"),
         ({"validation": {"a": []}}, "without rows"),
     ],
 )
@@ -290,9 +290,9 @@ def test_batches_seen_once_and_chains_have_no_batches_within() -> None:
     with pytest.raises(LearningError, match="batch_size"):
         net.learn(drawn(20), online=net.online(), batch_size=5)
     chain = fgrn.hmm({"a": 2}, hidden=2)
-    with pytest.raises(LearningError, match="follow each other"):
+    with pytest.raises(LearningError, match="not learnt in batches"):
         chain.learn({"a": [0, 1, 0, 1]}, batch_size=2)
-    with pytest.raises(LearningError, match="follow each other"):
+    with pytest.raises(LearningError, match="are not sequences"):
         chain.learn({"a": [0, 1, 0, 1]}, validation=0.5)
     assert len(chain.learn({"a": [0, 1, 0, 1]}, epochs=2, validation={"a": [0, 1]}).validation) == 2
 

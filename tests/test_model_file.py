@@ -386,7 +386,7 @@ def test_an_impossible_version_is_refused(refused: Any, good: bytes, version: ob
     refused(forged({**document, "version": version}, tensors), "damaged")
 
 
-# Files that are no model files
+# Files that are not model files
 
 
 def test_what_is_not_a_file(refused: Any, tmp_path: Path) -> None:

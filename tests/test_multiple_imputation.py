@@ -191,7 +191,7 @@ def test_variances_belong_to_the_estimates_of_their_name(kind: Any) -> None:
 @pytest.mark.parametrize(
     ("estimates", "variances", "told"),
     [
-        ([1.0], [1.0], "two completed tables"),
+        ([1.0], [1.0], "two imputed tables"),
         ([1.0, 2.0], None, "Variances are needed"),
         ([1.0, 2.0], [1.0, -1.0], "not negative"),
         ([[1.0, 2.0], [1.0]], [1.0, 1.0], "the same number"),
@@ -205,7 +205,7 @@ def test_what_cannot_be_pooled_is_told(estimates: Any, variances: Any, told: str
         fgrn.pool(estimates, variances)
 
 
-@pytest.mark.filterwarnings("ignore:The names of the columns are no text")
+@pytest.mark.filterwarnings("ignore:The names of the columns are not text")
 @pytest.mark.parametrize("kind", [fgrn.LatentClassModel, fgrn.LatentImputer])
 def test_a_frame_whose_columns_are_numbers_is_completed(kind: Any) -> None:
     frame = pd.DataFrame({3: ["a", "b", None] * 8, 0: ["u", "v", "u"] * 8}, index=range(5, 29))

@@ -127,7 +127,7 @@ def test_a_variable_called_like_a_hidden_one_is_refused_in_words() -> None:
         lambda: fgrn.dica({"S1": 2, "a": 2}, [2, 2]),
         lambda: fgrn.stack({"S2": 2, "a": 2}, [2, 2]),
     ):
-        with pytest.raises(fgrn.WiringError, match="pass another name="):
+        with pytest.raises(fgrn.WiringError, match="choose another with name="):
             call()
     assert fgrn.lvm({"S": 2, "a": 2}, 2, name="H").prior("H").shape == (2,)
 
@@ -177,7 +177,9 @@ def test_rounds_say_what_they_are() -> None:
 
 def test_a_history_says_what_its_numbers_are() -> None:
     net = fgrn.lvm({"a": 2}, hidden=2)
-    assert repr(net.learn({"a": [0, 1]}, epochs=1)).startswith("History of 1 epoch; log-likelihood each began with: -")
+    assert repr(net.learn({"a": [0, 1]}, epochs=1)).startswith(
+        "History of 1 epoch; log-likelihood at the start of each: -"
+    )
     history = net.learn({"a": [0, 1]}, epochs=30)
     assert " ... -" in repr(history)
     frame = history.to_frame()

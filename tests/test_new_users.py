@@ -188,7 +188,7 @@ def test_rows_and_classes_alone_are_completed(folder: Path) -> None:
     row = pd.Series({"colour": "red", "age": 31.0, "buys": None}, name=7)
     assert model.complete(row)["buys"] == model.predict({"colour": ["red"], "age": [31.0]})[0]
     assert model.complete({"buys": [None, "yes"]})["buys"][1] == "yes"
-    with pytest.warns(fgrn.UnseenLevelWarning, match="Kept as it is"):
+    with pytest.warns(fgrn.UnseenLevelWarning, match="Kept unchanged"):
         full, sure = model.complete({"colour": ["red"], "buys": ["maybe"]}, return_proba=True)
     assert full["buys"] == ["maybe"]
     assert sure[0].tolist()[0::2] == [1.0, 0.0]
@@ -203,9 +203,9 @@ def test_complete_keeps_what_the_model_does_not_know(
     model = fgrn.load(folder / "people.fgrn")
     target = ["--json"] if form == "json" else ["--proba", "-o", tmp_path / f"full.{form}"]
     out, err = said(capsys, "complete", folder / "people.fgrn", table, *target)
-    assert "'oops' in column 'age' is no number: taken as unknown for the other columns, and kept as it is" in err
+    assert "'oops' in column 'age' is not a number: taken as unknown for the other columns, and kept as it is" in err
     assert "'pink'" in err
-    assert "Kept as it is" in err
+    assert "Kept unchanged" in err
     if form == "json":
         records = json.loads(out)
         assert [set(one["filled"]) for one in records] == [{"buys"}, set(), {"colour"}, {"age"}]
@@ -274,9 +274,9 @@ def test_infinite_numbers_are_named_in_python() -> None:
         (["1,234", "10,000"], "thousands separators", "--decimal"),
         (["1,5", "10,000"], "--decimal ,", "thousands"),
         (["0,123", "10,000"], "--decimal ,", "thousands"),
-        ([str(row % 5) for row in range(40)] + ["oops"], "'oops' is no number, and all other", "thousands"),
-        ([f"{row}.5" for row in range(70)] + ["oops"] + ["80.5"] * 3, "Row 70: 'oops' is no number", "identifier"),
-        (["a", "b", "c", "4"] * 5, "", "is no number"),
+        ([str(row % 5) for row in range(40)] + ["oops"], "'oops' is not a number, and all other", "thousands"),
+        ([f"{row}.5" for row in range(70)] + ["oops"] + ["80.5"] * 3, "Row 70: 'oops' is not a number", "identifier"),
+        (["a", "b", "c", "4"] * 5, "", "is not a number"),
     ],
 )
 def test_inspect_tells_what_numbers_look_like(
@@ -306,9 +306,9 @@ def test_one_word_among_numbers_is_named(tmp_path: Path, capsys: pytest.CaptureF
     table_file.write(rows, tmp_path / "t.csv")
     given = ["fit", tmp_path / "t.csv", "-o", tmp_path / "m.fgrn", "--hidden", "2"]
     _, err = said(capsys, *given, status=1)
-    assert "Row 17, 'x': 'oops' is no number; the other 299 distinct values are" in err
+    assert "Row 17, 'x': 'oops' is not a number; the other 299 distinct values are" in err
     assert "--missing" in err
-    assert "'oops' is no number" in said(capsys, *given, "--stream", status=1)[1]
+    assert "'oops' is not a number" in said(capsys, *given, "--stream", status=1)[1]
 
 
 @pytest.mark.parametrize("as_json", [False, True])
@@ -416,7 +416,7 @@ def test_codes_for_missing_values_say_that_the_usual_words_are_values(
     assert text in said(capsys, "inspect", path, "--missing", "-", "--missing", "NA")[0]
     fit = ["fit", path, "--hidden", "1", "-o", tmp_path / "m.fgrn"]
     assert text in said(capsys, *fit, "--missing", "-", "--missing", "NA")[0]
-    assert "--missing CODE chooses." in said(capsys, *fit)[0]
+    assert "Choose others with --missing CODE." in said(capsys, *fit)[0]
 
 
 def test_inspect_and_fit_call_columns_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -239,7 +239,7 @@ def test_what_was_learnt_before_a_bad_row_stays() -> None:
     edges = fgrn.Schema.infer(frame()).with_column("x2", edges=[0.5, 1.5])
     table.loc[table.index[450], "x2"] = "rubbish"
     found = model(schema=edges)
-    with pytest.raises(TableFileError, match=r"batch 2, row 50, column 'x2': .*'rubbish' is no number"):
+    with pytest.raises(TableFileError, match=r"batch 2, row 50, column 'x2': .*'rubbish' is not a number"):
         found.partial_fit(Stream(in_batches(table, 200), rows=200))
     assert found.n_rows_ == 400
     assert len(found.predict(frame())) == 600
@@ -395,9 +395,9 @@ def test_what_does_not_go_with_rows_that_are_read_once_is_refused(
     assert run("fit", "a.csv", "--online", "-o", "m.fgrn", *more) == 2
     assert "--online reads rows once" in capsys.readouterr().err
     assert run("fit", "a.csv", "--effective-size", "10", "-o", "m.fgrn") == 2
-    assert "say --online" in capsys.readouterr().err
+    assert "add --online" in capsys.readouterr().err
     assert run("fit", "a.csv", "--batch", "10", "-o", "m.fgrn") == 2
-    assert "say --online or --stream" in capsys.readouterr().err
+    assert "add --online or --stream" in capsys.readouterr().err
     assert not (tmp_path / "m.fgrn").exists()
 
 

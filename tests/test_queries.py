@@ -95,7 +95,7 @@ def test_an_explanation_reads_well_and_refuses_what_is_no_row() -> None:
     assert "a = x" in text
     assert "total" in text
     assert "b =" not in text
-    with pytest.raises(fgrn.EvidenceError, match="One row"):
+    with pytest.raises(fgrn.EvidenceError, match="takes one row"):
         net.explain({"a": ["x", "y"]}, "L")
     with pytest.raises(fgrn.UnknownNameError):
         net.explain({"a": "x"}, "M")

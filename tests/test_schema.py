@@ -136,7 +136,7 @@ def test_a_schema_is_changed_into_another() -> None:
         (lambda: Column("x", "ab"), ["'levels' is a list"]),
         (lambda: Schema([Column("x", ("a",)), Column("x", ("b",))]), ["two columns"]),
         (lambda: Schema(["x"]), ["Columns"]),  # type: ignore[list-item]
-        (lambda: Schema.infer({"x": list(range(50))}).codes({"x": ["old"]}), ["'x'", "'old' is no number"]),
+        (lambda: Schema.infer({"x": list(range(50))}).codes({"x": ["old"]}), ["'x'", "'old' is not a number"]),
         (lambda: Schema.infer({"x": list(range(50))}).codes({"x": [np.inf]}), ["Row 0", "'x'"]),
     ],
 )  # fmt: skip

@@ -486,7 +486,7 @@ def test_folders_named_like_values_give_a_warning(tmp_path: Path) -> None:
     pa.dataset.write_dataset(
         rows, tmp_path / "hive", format="parquet", partitioning=["part"], partitioning_flavor="hive"
     )
-    with pytest.warns(fgrn.core.exceptions.FgrnWarning, match="named like values of a column, which is not read"):
+    with pytest.warns(fgrn.core.exceptions.FgrnWarning, match="named like values of a column"):
         assert "part" not in Stream(tmp_path / "hive").names
     dataset = pa.dataset.dataset(tmp_path / "hive", partitioning="hive")
     assert "part" in Stream(dataset).names
@@ -582,7 +582,7 @@ def test_some_things_need_memory(tmp_path: Path) -> None:
     place = as_csv(plain(50), tmp_path / "a.csv")
     with pytest.raises(fgrn.LearningError, match="merge"):
         network().learn(place, merge=True)
-    with pytest.raises(fgrn.LearningError, match="follow each other"):
+    with pytest.raises(fgrn.LearningError, match="must be in memory"):
         fgrn.hmm({"word": ["blue", "green", "red"]}, hidden=2).learn(place)
     soft = {"word": [[0.2, 0.3, 0.5]] * 3}
     with pytest.raises(fgrn.EvidenceError, match="in memory only"):
@@ -665,7 +665,7 @@ def test_bad_weights_and_infinite_numbers_are_named(tmp_path: Path) -> None:
     frame = plain(50).assign(w=1.0)
     frame.loc[20, "w"] = -1
     place = as_csv(frame, tmp_path / "a.csv")
-    with pytest.raises(fgrn.TableFileError, match=r"row 20, column 'w': -1\.0 is no weight"):
+    with pytest.raises(fgrn.TableFileError, match=r"row 20, column 'w': -1\.0 is not a weight"):
         network().learn(place, weights="w")
     with pytest.warns(fgrn.core.exceptions.FgrnWarning, match="1 row was left out"):
         network().learn(Stream(place, on_bad="skip"), weights="w", epochs=1)

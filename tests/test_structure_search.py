@@ -621,7 +621,7 @@ def test_equal_rows_count_as_one_with_a_weight() -> None:
 
 @pytest.mark.parametrize("learn", [fgrn.search, fgrn.chow_liu])
 def test_infinity_is_no_state(learn: Any) -> None:
-    with pytest.raises(fgrn.SchemaError, match="infinity is no state"):
+    with pytest.raises(fgrn.SchemaError, match="infinity is not a state"):
         learn({"a": [1.5, np.inf] * 10, "b": [0, 1] * 10})
 
 

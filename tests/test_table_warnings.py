@@ -365,9 +365,9 @@ def test_a_number_larger_than_any_is_named(size: int) -> None:
 
 
 def test_half_of_a_pair_of_surrogates_is_named() -> None:
-    with pytest.raises(fgrn.SchemaError, match=r"Row 1, 'a': '\\ud800b' is no text"):
+    with pytest.raises(fgrn.SchemaError, match=r"Row 1, 'a': '\\ud800b' is not text"):
         Schema.infer({"a": ["x", "\ud800b"]})
-    with pytest.raises(fgrn.SchemaError, match=r"'a\\ud800', the name of a column, is no text"):
+    with pytest.raises(fgrn.SchemaError, match=r"'a\\ud800', the name of a column, is not text"):
         Schema.infer({"a\ud800": [1, 2]})
     with pytest.raises(fgrn.SchemaError, match=r"Row 1, 'class': the class '\\ud800'"):
         LatentClassifier().fit({"a": ["x", "y"]}, ["b", "\ud800"])

@@ -412,7 +412,7 @@ def test_errors_say_what_to_do(data: Any, options: dict[str, Any], error: type[E
     [
         ("clas", {}, fgrn.UnknownNameError, "'class'"),
         (None, {}, fgrn.UnknownNameError, "None"),
-        ("class", {"root": "class"}, fgrn.LearningError, "another column than the class"),
+        ("class", {"root": "class"}, fgrn.LearningError, "must not be the class"),
         ("class", {"root": "b"}, fgrn.UnknownNameError, "'b'"),
         ("class", {"states": {"class": 5000}}, fgrn.LearningError, "5,000 states"),
     ],
@@ -424,7 +424,7 @@ def test_errors_about_classes(name: Any, options: dict[str, Any], error: type[Ex
 
 
 def test_a_class_alone_cannot_be_told() -> None:
-    with pytest.raises(fgrn.LearningError, match="no column beside the class"):
+    with pytest.raises(fgrn.LearningError, match="no column apart from the class"):
         fgrn.tan({"class": [0, 1]}, "class")
 
 

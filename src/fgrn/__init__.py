@@ -210,7 +210,7 @@ _moved.find_moved()
 
 
 def __getattr__(name: str) -> Any:
-    """Import everything when it is first used, so that `import fgrn` is over at once."""
+    """Import a public name when it is first used, so that `import fgrn` is fast."""
     if name in _BASIC:
         globals()[name] = found = getattr(import_module(f".{_BASIC[name]}", __name__), name)
         return found

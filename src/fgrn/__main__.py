@@ -31,11 +31,11 @@ NEVER = frozenset({"mpl_toolkits.mplot3d", "pandas"})
 """Modules that libraries import where they are installed, and that no command uses."""
 
 FEW_COLLECTIONS = 100_000
-"""How many objects are made before garbage is looked for: imports make many, and all of them are kept."""
+"""Allocations between two garbage collections: imports allocate many objects, and keep all of them."""
 
 
 class QuickImports(MetaPathFinder):
-    """Import finder of the command: what libraries import, and the command does not use, takes no time.
+    """Import finder of the command that skips or defers imports of libraries that the command does not use.
 
     It loads the modules `LATER` when they are used, and hides those of `NEVER`; pandas is not hidden if a cluster is
     asked for, whose library needs it.
@@ -44,7 +44,7 @@ class QuickImports(MetaPathFinder):
     hidden = NEVER - {"pandas"} if "--dask" in sys.argv else NEVER
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        """Refuse some modules, load some later, and leave others to other finders."""
+        """Reject some modules, defer others, and leave the rest to other finders."""
         if fullname in self.hidden:
             raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
         found = PathFinder.find_spec(fullname, path) if fullname in LATER else None

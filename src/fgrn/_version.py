@@ -1,3 +1,3 @@
-"""The version, in one place: the build reads it from here."""
+"""The version of the package, in one place, from which the build reads it."""
 
 __version__ = "0.1.0"

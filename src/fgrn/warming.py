@@ -18,9 +18,9 @@ STATES = (2, 2**7 + 1, 2**15 + 1)
 
 
 def warm() -> None:
-    """Compile all kernels of the CPU engine, or load them, before anybody waits for them. It changes nothing else.
+    """Compile or load all kernels of the CPU engine in advance; results do not change.
 
-    For services that answer many small requests: call it once, before the first request, and ask with `engine="cpu"`.
+    For services that answer many small requests: call it once, before the first request, and query with `engine="cpu"`.
     It takes about half a minute if the kernels were never compiled, and a second if they are cached on disk (`fgrn
     doctor` says where). "auto" uses the reference engine for small work, which never waits for a compiler but takes
     milliseconds for a row where the CPU engine takes half of one. A network of more than about a thousand columns has

@@ -1,4 +1,4 @@
-"""Bootstrap confidence of arcs: the share of samples of the rows in which each is found.
+"""Bootstrap confidence of arcs: the share of resampled tables in which each arc is found.
 
 Samples have as many rows as the table, drawn with replacement (Friedman, Goldszmidt and Wyner, 1999). An arc that may
 have either direction in the equivalence class of the structure found, and by the rules for arcs, counts half for each.
@@ -31,7 +31,7 @@ class ArcShare(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ArcConfidence:
-    """The bootstrap confidence of every possible arc; `network()` has the arcs that are found often enough.
+    """The bootstrap confidence of every possible arc; `network()` returns the network of the frequent arcs.
 
     Attributes:
         names: of the variables.
@@ -46,12 +46,12 @@ class ArcConfidence:
     _plan: SearchPlan = field(repr=False)
 
     def strength(self, one: Name, other: Name) -> float:
-        """The share of the samples in which two variables are neighbours."""
+        """Return the share of the samples in which two variables are neighbours."""
         a, b = (self._table.blank.index[self._table.blank.variable(name).name] for name in (one, other))
         return float(self.shares[a, b] + self.shares[b, a])
 
     def arcs(self, threshold: float = 0.5) -> list[ArcShare]:
-        """The arcs between neighbours in at least a share of the samples, in their more frequent direction.
+        """Return the arcs between neighbours in at least a share of the samples, in their more frequent direction.
 
         The strongest come first. An arc that would close a circle with stronger ones, or give its child more than
         `max_parents`, has the other direction, or is left out where that is not allowed either.
@@ -79,7 +79,7 @@ class ArcConfidence:
         return found
 
     def network(self, threshold: float = 0.5) -> BayesianNetwork:
-        """The averaged network: the arcs of `arcs`, and tables learnt from the whole table."""
+        """Return the averaged network: the arcs of `arcs`, with tables learnt from the whole table."""
         parents: list[frozenset[int]] = [frozenset()] * len(self.names)
         index = self._table.blank.index
         for one in self.arcs(threshold):
@@ -104,7 +104,7 @@ def arc_confidence(
     seed: int = 0,
     **options: Any,
 ) -> ArcConfidence:
-    """How sure each arc is: structures are searched in samples of the rows, drawn with replacement.
+    """Estimate the confidence of each arc by searching structures in samples of the rows, drawn with replacement.
 
     Args:
         data: the rows, see `search`.

@@ -1,4 +1,4 @@
-"""Which arcs a structure may have and which it must have: required and forbidden arcs, tiers, roots, most parents."""
+"""Rules on the arcs of a structure: required and forbidden arcs, tiers, roots, the largest number of parents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .bayesian import causes_first
 
 @dataclass(frozen=True, eq=False)
 class ArcRules:
-    """The rules for the arcs between some columns, by their numbers.
+    """Rules on the arcs between some columns, given by their numbers.
 
     Attributes:
         names: of the columns.
@@ -40,7 +40,7 @@ class ArcRules:
         roots: Collection[Name] = (),
         max_parents: int | None = None,
     ) -> ArcRules:
-        """Check rules, and that some structure can keep all of them."""
+        """Return checked rules; an error if no structure can satisfy all of them."""
         place = {name: number for number, name in enumerate(names)}
         count = len(names)
         must, may = np.zeros((count, count), dtype=bool), ~np.eye(count, dtype=bool)
@@ -85,7 +85,7 @@ class ArcRules:
         return cls(tuple(names), may, must, most)
 
     def checked(self, parents: Sequence[frozenset[int]], called: str) -> tuple[frozenset[int], ...]:
-        """A structure with the required arcs added; an error if it breaks a rule."""
+        """Return a structure with the required arcs added; an error if it breaks a rule."""
         out = []
         for child, some in enumerate(parents):
             wrong = [parent for parent in some if not self.allowed[parent, child]]
@@ -112,7 +112,7 @@ class ArcRules:
         return tuple(out)
 
     def without_cycles(self, wanted: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Those of some arcs that keep the rules and close no cycle; the first of them come first.
+        """Return those arcs that satisfy the rules and close no cycle; earlier arcs have priority.
 
         An arc that is not possible has the other direction, or is left out where that is not possible either.
         """
@@ -130,7 +130,7 @@ class ArcRules:
 
 
 def arc_pairs(called: str, arcs: Any, names: Collection[str]) -> list[tuple[str, str]]:
-    """Arcs as pairs (parent, child), from such pairs or a mapping from children to parents; names are checked."""
+    """Return arcs as pairs (parent, child), from pairs or a mapping from children to parents, with names checked."""
     if isinstance(arcs, Mapping):
         found = [
             (settings.name_of(parent), settings.name_of(child))
@@ -153,7 +153,7 @@ def arc_pairs(called: str, arcs: Any, names: Collection[str]) -> list[tuple[str,
 
 
 def _tier_of_each(tiers: Any, names: Collection[str]) -> dict[str, int]:
-    """The number of the tier of every column that is in one."""
+    """Return the number of the tier of every column that is in one."""
     found: dict[str, int] = {}
     whole = () if tiers is None else tiers
     rows = list(whole) if isinstance(whole, Iterable) and not isinstance(whole, (str, Mapping)) else [whole]

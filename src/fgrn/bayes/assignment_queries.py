@@ -1,4 +1,4 @@
-"""The most probable states of some variables whatever the others are (marginal MAP), and the k most probable ones."""
+"""Marginal MAP (the most probable states of some variables, summing over the others), and the k best assignments."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ MOST_JOINT_STATES = 2**26
 
 
 class AssignmentQueries:
-    """Questions for the most probable states of a model."""
+    """Queries for the most probable states of a model."""
 
     @abstractmethod
     def variable(self, name: Name) -> Variable:
-        """A variable by name."""
+        """Return a variable by name."""
 
     @abstractmethod
     def joint(self, evidence: frames.Data, names: Sequence[Name]) -> np.ndarray:
-        """The joint distribution of some variables in each row."""
+        """Return the joint distribution of some variables in each row."""
 
     @abstractmethod
     def most_probable(self, evidence: frames.Data = None, *, names: Collection[Name] | None = None) -> MostProbable:
-        """The states of all variables that are likeliest together."""
+        """Return the most probable joint states of all variables."""
 
     def map(self, targets: Name | Sequence[Name], given: frames.Data = None) -> MostProbable:
-        """The states of some variables that are likeliest together, whatever the others are (marginal MAP).
+        """Return the most probable joint states of some variables, summed over the others (marginal MAP).
 
         For one row of plain values the answer has plain labels, for a table a column of each. The log-probability is
         that of these states given the evidence. `most_probable` is another question: the states of all variables.
@@ -71,7 +71,7 @@ class AssignmentQueries:
         return MostProbable(labels, logarithm)
 
     def most_probable_k(self, k: int, evidence: frames.Data = None) -> list[MostProbable]:
-        """The k most probable assignments of all unknown variables, the likeliest first (Nilsson, 1998).
+        """Return the k most probable assignments of all unknown variables, most probable first (Nilsson, 1998).
 
         There are fewer of them if fewer are possible. The log-probability is that of the assignment with the evidence.
 
@@ -82,7 +82,7 @@ class AssignmentQueries:
         settings.whole("k", k, 1)
         if not frames.is_one_row(evidence):
             raise EvidenceError(
-                "The most probable assignments are those of one row of evidence.",
+                "The k most probable assignments are computed for one row of evidence.",
                 remedies=Remedy("give one value for each variable", "{'a': 'yes'}"),
             )
         given = frames.columns(evidence)
@@ -92,7 +92,7 @@ class AssignmentQueries:
         heap: list[tuple[float, int, int, MostProbable, dict[str, np.ndarray]]] = []
 
         def push(limits: dict[str, np.ndarray], begin: int) -> None:
-            """Add the best assignment among those that the weights of states allow."""
+            """Add the best assignment among those that the evidence weights allow."""
             try:
                 found = self.most_probable({name: [value] for name, value in {**given, **limits}.items()} or None)
             except ImpossibleEvidence:  # nothing is left

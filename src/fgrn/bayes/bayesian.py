@@ -1,4 +1,4 @@
-"""BayesianNetwork: a directed acyclic graph, and a table for every variable given its parents."""
+"""BayesianNetwork: a directed acyclic graph, with a table for every variable given its parents."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ OPTIONS = (
     "accelerate", "batch_size", "cycle_tolerance", "device", "engine", "hold", "merge", "online", "patience",
     "precision", "step", "threads", "validation",
 )  # fmt: skip
-"""What `learn` hands on to `Network.learn`."""
+"""The arguments that `learn` passes to `Network.learn`."""
 
 
 class BayesianNetwork(
@@ -72,8 +72,8 @@ class BayesianNetwork(
         variables: every variable with its states, a number or a list of labels; or a list of `Variable`s.
         arcs: the parents of each variable that has some, as a mapping; or pairs (parent, child).
         tables: P(variable | parents) by name, one axis for each parent in their order and the last for the variable, or
-            with the axes of all parents in one; or a table given by few parameters, such as a `NoisyOr`. One that is
-            not given is uniform until `learn` draws a random start.
+            with the axes of all parents in one; or a compact table, such as a `NoisyOr`. One that is not given is
+            uniform until `learn` draws a random start.
         frozen: the names of tables that are never learnt.
         ties: tables that are the same for several variables: a name for each group, by variable.
         supports: by name, which cells may be other than zero, in the shape of the table.
@@ -147,8 +147,8 @@ class BayesianNetwork(
 
         Args:
             arcs: see the class; a column that is in none of them is a variable by itself.
-            data: the rows, with one column for each variable that is seen; it may have holes, and be on disk.
-            states: of variables that no row has (hidden ones), or that have states no row has.
+            data: the rows, with one column for each observed variable; values may be missing, and rows be on disk.
+            states: of hidden variables, which have no column, or of variables with states that no row has.
             options: those of `learn`.
         """
         hidden = settings.by_name(states)
@@ -164,7 +164,7 @@ class BayesianNetwork(
         network.learn(data, **options)
         return network
 
-    # What it is
+    # Properties
 
     def parents(self, name: Name) -> tuple[str, ...]:
         """Return the parents of a variable, in the order of its table's axes."""
@@ -189,7 +189,7 @@ class BayesianNetwork(
         return row
 
     def compact_table(self, name: Name) -> CompactTable | None:
-        """The few parameters of a table as they are now, such as a `NoisyOr`; None for a table that is given whole."""
+        """Return the current parameters of a compact table, such as a `NoisyOr`; None for a full table."""
         child = self.variable(name).name
         given = self._compact.get(child)
         return None if given is None else given.with_numbers(self._family(child), self.table(child))
@@ -214,17 +214,17 @@ class BayesianNetwork(
         smoothing: float = 1.0,
         seed: int = 0,
     ) -> float:
-        """The score of the structure on a table, whatever the tables of the network are; the larger the better.
+        """Return the score of the structure on a table, independent of the network's tables; larger is better.
 
         Natural logarithms; for definitions see `fgrn.bayes.scores`.
 
         Args:
             data: rows in which all variables are known.
-            score: "bic", "aic", "bdeu", "k2", or "log_likelihood", that of rows kept back.
+            score: "bic", "aic", "bdeu", "k2", or "log_likelihood", that of held-out rows.
             weights: one weight per row.
             equivalent_size: the equivalent sample size of "bdeu".
-            held_out: the share of rows that "log_likelihood" keeps back, drawn at random.
-            smoothing: a Dirichlet count for each cell of the tables that rows kept back are scored under.
+            held_out: the share of rows that "log_likelihood" holds out, drawn at random.
+            smoothing: a Dirichlet count for each cell of the tables that held-out rows are scored under.
             seed: of the draw.
         """
         from .scores import ScoreRule
@@ -252,7 +252,7 @@ class BayesianNetwork(
         return found
 
     def _written(self) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
-        """Return the tables exactly as they were given, unless they were learnt since."""
+        """Yield the tables exactly as given, unless they were learnt since."""
         for part in self._parts:
             given, now = self._as_given.get(part.name), self.table(part.name)
             values = given if given is not None and np.array_equal(normalised_rows(given), now) else now
@@ -268,8 +268,8 @@ class BayesianNetwork(
     ) -> dict[str, np.ndarray]:
         """Draw rows: the labels of all variables, or those named, given evidence.
 
-        There are `rows` of them for each row of the evidence, one after the other. Where nothing is known they are
-        drawn along the arcs, for which no variables have to be joined.
+        There are `rows` of them for each row of the evidence, one after the other. Without evidence they are drawn
+        along the arcs (ancestral sampling), without a junction tree.
         """
         if frames.columns(evidence):
             return super().sample(rows, evidence, seed, names=names)
@@ -312,7 +312,7 @@ class BayesianNetwork(
     ) -> em.History:
         """Learn the tables by maximum likelihood (EM); values may be missing or soft, and variables hidden.
 
-        Rows in which everything is known are counted in one pass, and no junction tree is needed. With missing values
+        Complete rows are counted in one pass, without a junction tree. With missing values
         its cliques may take half of the memory of the machine, or the `memory_limit` of the model. Other options are
         those of `Network.learn`: accelerate, batch_size, cycle_tolerance, device, engine, hold, merge, online,
         patience, precision, step, threads, validation.
@@ -322,7 +322,7 @@ class BayesianNetwork(
             raise TypeError(f"learn() has no setting {strange[0]!r}; it has {', '.join(OPTIONS)}, and those by name.")
         if holes != "expect":
             raise LearningError(
-                "Missing values can be ignored in a Network only; for a BayesianNetwork use holes='expect'."
+                "holes='ignore' is supported for a Network only; for a BayesianNetwork use holes='expect'."
             )
         smoothing = settings.by_name(smoothing, self.variable) if isinstance(smoothing, Mapping) else smoothing
         patience, validation = options.get("patience"), options.get("validation")
@@ -366,12 +366,12 @@ class BayesianNetwork(
         return history
 
     def _encoded(self, data: Any) -> EncodedTable:
-        """The rows of a table as codes, wherever they are."""
+        """Return the rows of a table as codes, in memory, on disk or on workers."""
         elsewhere = table_elsewhere(self, data, None)
         return encode(self, self._checked(data)) if elsewhere is None else elsewhere
 
     def _is_complete(self, table: EncodedTable) -> bool:
-        """Whether every row knows the state of every variable."""
+        """Return whether every variable is known in every row."""
         return bool(table.rows) and len(table.columns) == len(self._variables) and table.complete
 
     def _cells(self) -> list[tuple[int, list[int], list[int]]]:
@@ -405,7 +405,7 @@ def _checked_parents(known: Mapping[str, Variable], arcs: Any) -> dict[str, tupl
         if parent is None:
             continue
         if parent in parents[child]:
-            raise WiringError(f"The arc {parent!r} -> {child!r} is there twice.")
+            raise WiringError(f"The arc {parent!r} -> {child!r} is given twice.")
         parents[child].append(parent)
     return {name: tuple(some) for name, some in parents.items()}
 
@@ -413,7 +413,7 @@ def _checked_parents(known: Mapping[str, Variable], arcs: Any) -> dict[str, tupl
 def causes_first(parents: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the variables after their parents (a topological order); an error names a cycle, if there is one.
 
-    Those without parents are taken away until none is left; what stays is on circles, or behind them.
+    Variables without parents are removed repeatedly; those that remain are on cycles, or descend from one.
     """
     waiting = {name: len(some) for name, some in parents.items()}
     children: dict[str, list[str]] = {name: [] for name in parents}
@@ -421,7 +421,7 @@ def causes_first(parents: Mapping[str, Sequence[str]]) -> list[str]:
         for parent in some:
             children[parent].append(child)
     free = [name for name, count in waiting.items() if not count]
-    for name in free:  # grows while it is walked
+    for name in free:  # the list grows during the loop
         for child in children[name]:
             waiting[child] -= 1
             if not waiting[child]:
@@ -440,11 +440,11 @@ def causes_first(parents: Mapping[str, Sequence[str]]) -> list[str]:
 def _compact_part(
     known: Mapping[str, Variable], scope: tuple[str, ...], given: CompactTable, mask: Any, learn: bool, tie: str | None
 ) -> ScopedTable:
-    """Return the part of a table given by few parameters; cells that its zeros exclude are outside its support."""
+    """Return the part of a compact table; cells that its zeros exclude are outside its support."""
     *parents, child = (known[name] for name in scope)
     if mask is not None:
         raise TableError(
-            f"The table of {child.name!r} is a {type(given).__name__}, which says itself what can be.",
+            f"The table of {child.name!r} is a {type(given).__name__}, which determines its own support.",
             value=child.name,
             remedies="leave out its support",
         )

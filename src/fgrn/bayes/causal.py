@@ -1,4 +1,4 @@
-"""Interventions: a network where some variables are set, and which variables to adjust for (Pearl, 2009)."""
+"""Interventions: networks in which some variables are set, and adjustment sets (Pearl, 2009)."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ MOST_SETS = 10_000
 
 
 class Interventions(DirectedGraph):
-    """Questions about interventions that a Bayesian network answers: its arcs are taken for causes."""
+    """Queries about interventions on a Bayesian network, whose arcs are taken as causal."""
 
     def do(self, states: Mapping[Any, Label] | None = None, /, **more: Label) -> BayesianNetwork:
-        """The network where some variables are set to states, from outside: arcs to them are cut.
+        """Return the network after an intervention: some variables are set to states, and the arcs to them are cut.
 
         `net.do(treatment="yes").posterior({"age": "old"}, "recovers")` is the distribution of an effect among the old
         under the intervention. Evidence holds after it.
 
         Args:
-            states: the state of each variable that is set, by name.
-            more: the same, for names that are words of Python.
+            states: the state of each variable that is set, as a mapping by name.
+            more: the same as keyword arguments, for names that are Python identifiers.
         """
         from .bayesian import BayesianNetwork
 
@@ -66,7 +66,7 @@ class Interventions(DirectedGraph):
     def adjustment_sets(
         self, cause: Name, effect: Name, *, observed: Collection[Name] | None = None, most: int = 10
     ) -> list[frozenset[str]]:
-        """Smallest sets of variables that close all backdoor paths from a cause to an effect.
+        """Return the smallest sets of variables that block all backdoor paths from a cause to an effect.
 
         Adjusting for such a set gives the effect of the cause from observations: none of it descends from the cause,
         and it d-separates the two where the arcs out of the cause are cut. Sets that hold a smaller one are left out.
@@ -97,7 +97,7 @@ class Interventions(DirectedGraph):
     def frontdoor_sets(
         self, cause: Name, effect: Name, *, observed: Collection[Name] | None = None, most: int = 10
     ) -> list[frozenset[str]]:
-        """Smallest sets of variables through which all of the effect of a cause goes, without open backdoor paths.
+        """Return the smallest sets that carry the whole effect of a cause, without open backdoor paths.
 
         Args:
             cause: the variable that is set.
@@ -123,7 +123,7 @@ class Interventions(DirectedGraph):
         return self._smallest_sets(between, most, works)
 
     def average_effect(self, cause: Name, effect: Name, given: frames.Data = None) -> np.ndarray:
-        """The distribution of an effect where a cause is set to each of its states: (its states, those of the effect).
+        """Return the distribution of an effect for each state that a cause is set to: (cause states, effect states).
 
         Args:
             cause: the variable that is set.
@@ -133,13 +133,13 @@ class Interventions(DirectedGraph):
         one, other = self._two(cause, effect)
         rows = [self.do({one: label}).posterior(given, other) for label in self.variable(one).labels]
         if any(len(row) != 1 for row in rows):
-            raise FgrnError("The average effect is that given one row of evidence.", remedies="give one value each")
+            raise FgrnError("The average effect is computed given one row of evidence.", remedies="give one value each")
         return np.concatenate(rows)
 
     def average_treatment_effect(
         self, cause: Name, effect: Name, states: tuple[Label, Label] | None = None, given: frames.Data = None
     ) -> float:
-        """The expected change of an effect, a number, where a cause is set to one state and not to another.
+        """Return the expected change of a numeric effect if a cause is set to one state instead of another.
 
         Labels of the effect that are numbers count as these, others as 0, 1, 2, ...
 
@@ -174,7 +174,7 @@ class Interventions(DirectedGraph):
     def _smallest_sets(
         self, allowed: Collection[str], most: int, works: Any, known: frozenset[str] | None = None
     ) -> list[frozenset[str]]:
-        """The smallest sets that work, none of which holds another; with a warning if not all could be tried.
+        """Return the minimal sets that satisfy a condition; warns if not all could be tried.
 
         If none of those that were tried works, it is the set known to work less all that it does not need.
         """
@@ -195,12 +195,12 @@ class Interventions(DirectedGraph):
         return found
 
     def _cut_list(self, found: list[frozenset[str]], works: Any, known: frozenset[str] | None) -> list[frozenset[str]]:
-        """What was found when no more sets are tried, or one set that is known to work; with a warning."""
+        """Return the sets found when the search is ended early, or one set known to work, with a warning."""
         remedy = Remedy("name the variables that can be in a set", observed=...)
         if not found and known is None:
-            raise FgrnError(f"None of the {MOST_SETS:,} smallest sets works, and no more are tried.", remedies=remedy)
+            raise FgrnError(f"None of the {MOST_SETS:,} smallest sets is valid; no more are tried.", remedies=remedy)
         warn(
-            f"Only the {MOST_SETS:,} smallest sets of variables were tried: more than are listed may work.",
+            f"Only the {MOST_SETS:,} smallest sets of variables were tried: there may be further valid sets.",
             FgrnWarning,
             remedies=remedy,
         )

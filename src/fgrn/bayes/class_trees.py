@@ -1,4 +1,4 @@
-"""Classifiers with a tree of the columns and hidden states of each class, as Networks.
+"""Classifiers with a tree over the columns and hidden states for each class, as Networks.
 
 One hidden variable for all columns, which depend on each other as well (`class_tree_mixture`), or one for each column,
 joined as the columns would be (`class_hidden_tree`).
@@ -25,15 +25,15 @@ from .tree_learning import arcs_of_tree, penalty_rate, score_of_edges
 from .tree_mixture import copied_variables
 
 COLUMN_WORK, STATE_WORK, CELL_WORK = 190.0, 13.0, 0.2
-"""What a row costs in an E-step of hidden trees: for each column, for each of its hidden states, and for each cell of
-the table to the next one; see `CALL`. It is a quarter of what was measured: trees are tried only if asked for, and the
+"""The work of a row in an E-step of hidden trees: for each column, for each of its hidden states, and for each cell of
+the table to the next one; see `CALL`. It is a quarter of the measured work: trees are tried only on request, and the
 choice may then take longer."""
 
 
 def tree_of_columns(
     observed: Mapping[str, Sequence[Label]], class_variable: str, rows: Evidence, penalty: float | str = 0.0
 ) -> dict[str, tuple[str, ...]]:
-    """Return the parent of each column, if it has one, in the tree of the largest mutual information given the class.
+    """Return the parent of each column in the tree with the largest mutual information given the class.
 
     It is that of Friedman, Geiger and Goldszmidt (1997).
 
@@ -91,7 +91,7 @@ def class_hidden_tree(
     seed: int = 0,
     name: str = "S",
 ) -> Network:
-    """Return a hidden tree for each class: one hidden variable for each column, whose states are those of a class.
+    """Return a hidden tree for each class: one hidden variable per column, whose states belong to a class.
 
     The columns are joined by the tree of the largest mutual information given the class (Friedman, Geiger and
     Goldszmidt, 1997), the same for all classes, and each column depends on a hidden variable (Liu and Van den Broeck,
@@ -139,7 +139,7 @@ class HiddenTreeFamily(ClassFamily):
         return states, model.free_parameters, CALL + rows.rows * visited + CELL * model._plan().layout.size
 
     def _of_logarithms(self, model: Network, logs: np.ndarray) -> Network:
-        """See `ClassFamily`. The sums of the tables below are taken up the tree, one hidden variable at a time.
+        """See `ClassFamily`. Row sums are moved up the tree, one hidden variable at a time.
 
         They are kept as logarithms: those of two classes may differ by more than a number can be large.
         """
@@ -157,7 +157,7 @@ class HiddenTreeFamily(ClassFamily):
 
 
 def _normalised(logarithms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return each row of numbers, given by their logarithms, divided by its sum; and the logarithms of the sums."""
+    """Return each row of numbers, given as logarithms, divided by its sum; and the logarithms of the sums."""
     largest = logarithms.max(axis=-1, keepdims=True)
     cells = np.exp(logarithms - largest)
     total = cells.sum(axis=-1, keepdims=True)
@@ -185,20 +185,20 @@ def smoothing_of_class_tree(network: Network, columns: float | Mapping[str, floa
 
 
 def _below_root(network: Network) -> list[str]:
-    """The hidden variables that a table leads to: all but the root."""
+    """Return the hidden variables except the root."""
     outputs = (block.output.name for block in network.blocks if isinstance(block, SISO))
     return [name for name in outputs if name not in network.observed]
 
 
 def _upwards(network: Network, root: str) -> list[SISO]:
-    """The tables of a hidden tree, each after those below it."""
+    """Return the tables of a hidden tree, each after those below it."""
     below: dict[str, list[SISO]] = {}
     copies = copied_variables(network)
     for block in network.blocks:
         if isinstance(block, SISO):
             below.setdefault(copies.get(block.input.name, block.input.name), []).append(block)
     order, line = [], [root]
-    for name in line:  # grows while it is walked
+    for name in line:  # the list grows during the loop
         order += below.get(name, [])
         line += [block.output.name for block in below.get(name, [])]
     return order[::-1]

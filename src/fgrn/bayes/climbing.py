@@ -19,7 +19,7 @@ from .scores import FamilyScores
 KINDS = ("add", "remove", "reverse")
 
 LEAST_GAIN = 1e-6
-"""A gain of less is rounding: structures that imply the same independences have the same score."""
+"""A smaller gain is a rounding error: structures that imply the same independences have the same score."""
 
 GAIN_DIGITS = 8
 """Decimals to which gains are rounded before they are compared, so that rounding does not decide between moves."""
@@ -36,7 +36,7 @@ StructureWatcher = Callable[[int, float], object]
 
 
 class ArcMove(NamedTuple):
-    """One step of a search: "add", "remove" or "reverse" an arc, its gain, and the score after it.
+    """One step of a search: "add", "remove" or "reverse" an arc, with its gain and the new score.
 
     A step of kind "restart" has no arc: the search goes on from the best structure after some random moves.
     """
@@ -50,7 +50,7 @@ class ArcMove(NamedTuple):
 
 @dataclass
 class _Place:
-    """A structure during a search, with the score of each family that one move leads to."""
+    """A structure during a search, with the scores of all families that are one move away."""
 
     scores: FamilyScores
     rules: ArcRules
@@ -90,7 +90,7 @@ class _Place:
         return float(self.family.sum())
 
     def gains(self) -> np.ndarray:
-        """(kinds, parents, children) the gain of each move, minus infinity for those that are not allowed."""
+        """Return the gain of each move, (kinds, parents, children); minus infinity for moves not allowed."""
         gains = np.empty((len(KINDS), *self.arcs.shape))
         add, remove, reverse = gains
         np.subtract(self.more, self.family[None, :], out=add)
@@ -122,7 +122,7 @@ class _Place:
 
 
 def reachable(arcs: np.ndarray) -> np.ndarray:
-    """(from, to) whether a path of arcs leads from one column to another; from each to itself."""
+    """Return whether a path of arcs leads from one column to another, (from, to); True from each to itself."""
     reach = arcs | np.eye(len(arcs), dtype=bool)
     while True:  # paths of twice as many arcs each time
         steps = reach.astype(np.float32)
@@ -134,7 +134,7 @@ def reachable(arcs: np.ndarray) -> np.ndarray:
 
 @dataclass
 class Climb:
-    """Hill climbing or tabu search under rules for arcs.
+    """Hill climbing or tabu search under rules on arcs.
 
     Attributes:
         scores: the scores of families.
@@ -169,7 +169,7 @@ class Climb:
         return best
 
     def tabu(self, start: Parents) -> Parents:
-        """Go uphill, then take the best move even if it loses, and keep the best structure met (Glover, 1989).
+        """Climb to a maximum, then take the best move even if it loses; returns the best structure (Glover, 1989).
 
         After a move between two columns there is none between them for `REST` moves, unless it leads to a structure
         better than any before. `TABU_PATIENCE` moves in a row without a better structure end the search.
@@ -191,11 +191,11 @@ class Climb:
             since += 1
             if place.total > score + LEAST_GAIN:
                 best, score, since, path = tuple(place.parents), place.total, 0, len(self.moves)
-        del self.moves[path:]  # they led nowhere
+        del self.moves[path:]  # they led to no better structure
         return best
 
     def straight_to(self, start: Parents, end: Parents) -> None:
-        """Add the moves from one structure to another to the path: arcs of the first are removed, the others added."""
+        """Append the moves from one structure to another to the path: removed arcs first, then added ones."""
         place = list(start)
         score = self.scores.total(place)
         names = self.rules.names
@@ -210,7 +210,7 @@ class Climb:
             self.moves.append(ArcMove(kind, names[parent], names[child], gain, score))
 
     def _uphill(self, place: _Place) -> tuple[Parents, float]:
-        """Take the best move while one gains; returns the structure reached, and its score.
+        """Take the best move as long as one gains; returns the structure reached and its score.
 
         Where none gains, up to `PATIENCE` moves of gain zero are made: structures of one equivalence class have the
         same score, but not the same moves.
@@ -235,12 +235,12 @@ class Climb:
             best, score, path, since = tuple(place.parents), place.total, len(self.moves), 0
             recent.clear()
         if not self.stopped:
-            del self.moves[path:]  # they led nowhere
+            del self.moves[path:]  # they led to no better structure
             return best, score
         return tuple(place.parents), place.total
 
     def _wander(self, place: _Place, moves: int, random: np.random.Generator) -> None:
-        """Make some moves at random."""
+        """Make some random moves."""
         for _ in range(moves):
             possible = np.argwhere(np.isfinite(place.gains()))
             if not len(possible):
@@ -258,7 +258,7 @@ class Climb:
 
 
 def _best(gains: np.ndarray) -> tuple[int, int, int] | None:
-    """The move of the largest gain, the first of equals; None if none is allowed."""
+    """Return the move with the largest gain, the first of equal ones; None if none is allowed."""
     place = int(np.argmax(gains))
     if not np.isfinite(gains.flat[place]):
         return None

@@ -1,4 +1,4 @@
-"""The memory that the cliques of a junction tree may take, and the error where they would need more."""
+"""The memory that the cliques of a junction tree may use, and the error if they need more."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Measured, in learning: 40 bytes for each state of one large clique by the CPU en
 
 QUESTION_REMEDIES = (
     Remedy("approximate", method="loopy"),
-    "ask for one variable (`posterior`), for which less has to be joined",
+    "ask for one variable (`posterior`), which needs smaller cliques",
     "draw samples (`sampled_posterior`), which have standard errors",
 )
 
@@ -33,13 +33,13 @@ LEARNING_REMEDIES = (
 def check_memory(
     tree: JunctionTree, needed: float, memory: float | None, remedies: Sequence[str | Remedy] = QUESTION_REMEDIES
 ) -> None:
-    """Raise an error if the cliques of a tree need more bytes than they may take; see `allowed_memory`."""
+    """Raise an error if the cliques of a tree need more bytes than `allowed_memory`."""
     limit = allowed_memory(memory)
     if needed <= limit:
         return
     largest = tree.largest
     raise WiringError(
-        f"Exact inference would have to join {len(tree.cliques[largest])} variables "
+        f"Exact inference needs a clique of {len(tree.cliques[largest])} variables "
         f"({shortened(tree.cliques[largest], 5)}) with {tree.states[largest]:,} joint states, {tree.total:,} in "
         f"all; that takes about {needed / 2**30:,.2f} GiB, and the limit is {limit / 2**30:,.2f} GiB.",
         remedies=(*remedies, "set the `memory_limit` of the model, in bytes"),
@@ -47,18 +47,18 @@ def check_memory(
 
 
 def engine_memory(tree: JunctionTree) -> float:
-    """The bytes that an engine takes for the cliques of a tree, in learning or for many rows."""
+    """Return the bytes that an engine needs for the cliques of a tree, in learning or for many rows."""
     return float(ENGINE_BYTES * tree.total + ENGINE_BYTES_OF_LARGEST * tree.states[tree.largest])
 
 
 def allowed_memory(limit: float | None) -> float:
-    """The bytes that exact inference may take: the limit that is given, or half of the memory of the machine."""
+    """Return the bytes that exact inference may use: the given limit, or half of the machine's memory."""
     return MEMORY_SHARE * machine_memory() if limit is None else limit
 
 
 @cache
 def machine_memory() -> float:
-    """The memory of the machine in bytes; 8 GiB where it does not tell."""
+    """Return the memory of the machine in bytes; 8 GiB if it is unknown."""
     try:
         return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):

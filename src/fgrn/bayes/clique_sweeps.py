@@ -1,4 +1,4 @@
-"""Sums and maxima over the cliques of a junction tree, for a block of rows: tables in, messages inwards and outwards.
+"""Sums and maxima over the cliques of a junction tree for a block of rows, by messages inwards and outwards.
 
 A table has an axis for rows, of one entry if all rows have the same, and one for each variable of its clique, of one
 entry if the table does not depend on it. Inwards every clique multiplies its tables and sends what is left, summed over
@@ -19,7 +19,7 @@ from .junction_tree import JunctionTree
 from .matrix_sums import MANY_CELLS, summed_by_matrices
 
 MANY_FACTORS = 8
-"""A product of more tables than this is scaled, so that it does not vanish."""
+"""A product of more tables than this is scaled, so that it does not underflow."""
 
 CELLS_TO_DRAW = 2**20
 """Numbers of a clique times samples that are summed together; with more, those of each state of what it shares."""
@@ -29,7 +29,7 @@ RunningProduct = tuple[int, np.ndarray]
 
 
 class CliqueStep(NamedTuple):
-    """A clique on the way to the root.
+    """A clique in the order of the sweep towards the root.
 
     Attributes:
         number: of the clique.
@@ -48,29 +48,29 @@ class CliqueStep(NamedTuple):
     shape: tuple[int, ...]
 
     def shape_of(self, scope: Sequence[str]) -> tuple[int, ...]:
-        """The shape of a table over some of the variables, with an axis of one entry for each of the others."""
+        """Return the shape of a table over some of the variables, with length 1 for the others."""
         return tuple([size if name in scope else 1 for name, size in zip(self.names, self.sizes, strict=True)])
 
     def axes_but(self, kept: Sequence[str]) -> tuple[int, ...]:
-        """The axes, that for rows included in their numbers, of all variables but some."""
+        """Return the axes of all variables except some, counting the axis for rows."""
         return tuple([axis for axis, name in enumerate(self.names, 1) if name not in kept])
 
     def line(self, codes: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
-        """(rows,) the joint state of what it shares, from the state of each variable."""
+        """Return the joint state of the separator, (rows,), from the state of each variable."""
         line = np.zeros(rows, dtype=np.int64)
         for name, size in zip(self.names[self.own :], self.sizes[self.own :], strict=True):
             line = line * size + codes[name]
         return line
 
     def store(self, joint: np.ndarray, codes: dict[str, np.ndarray]) -> None:
-        """Add the state of each variable that it does not share, from their joint state."""
+        """Add the states of the variables outside the separator, from their joint state."""
         if self.own:
             states = np.unravel_index(joint, self.sizes[: self.own])
             codes.update(zip(self.names[: self.own], states, strict=True))
 
 
 class CliqueOrder:
-    """The cliques of a tree from a root outwards, each with its variables in an order that is the same for all.
+    """The cliques of a tree from a root outwards, with their variables in one common order.
 
     A variable that first appears further out comes earlier, so that all tables have their axes in one order.
 
@@ -104,7 +104,7 @@ class CliqueOrder:
         return self._step_of[number]
 
     def nearest_step(self, names: Sequence[str]) -> CliqueStep:
-        """The clique nearest to the root that holds some variables, in this order: where the first of them appears."""
+        """Return the clique nearest to the root that contains some variables: where the first of them appears."""
         return self._step_of[self._first[names[0]]] if names else self.steps[0]
 
 
@@ -126,7 +126,7 @@ class CliqueSweep:
     _scales: dict[int, np.ndarray] = field(default_factory=dict)  # (rows,) what messages of cliques were divided by
 
     def inwards(self, largest: bool = False, keep: bool = False) -> np.ndarray:
-        """Send messages to the root: the product of all its tables, its variables in the order of its step.
+        """Send messages to the root; returns the product of its tables, with axes in the order of its step.
 
         With `largest`, maxima instead of sums; with `keep`, the products of all cliques are kept.
         """
@@ -139,7 +139,7 @@ class CliqueSweep:
         return product
 
     def summed_inwards(self, names: Sequence[str]) -> np.ndarray:
-        """Send messages to the root: the sums of the product of its tables over all its variables but some.
+        """Send messages to the root; returns the product of its tables summed to some of its variables.
 
         It has an axis for rows, and one for each of `names` in their order. Products of whole cliques are not made
         where sums of them come sooner.
@@ -152,7 +152,7 @@ class CliqueSweep:
         return found if left == [*names] else found.transpose([0, *(left.index(name) + 1 for name in names)])
 
     def _send(self, step: CliqueStep, largest: bool, keep: bool) -> None:
-        """Send the message of a clique to the one before it; see `inwards`."""
+        """Send the message of a clique to its parent; see `inwards`."""
         own = tuple(range(1, 1 + step.own))
         if keep or largest:
             count, product = self.product(step)
@@ -170,7 +170,7 @@ class CliqueSweep:
         self.tables[step.before].append((count, message.reshape(len(message), *step.shape)))
 
     def outwards(self, largest: bool = False) -> None:
-        """Send messages from the root, so that the product of each clique is the joint distribution of its variables.
+        """Send messages from the root, so that the product of each clique is the joint of its variables.
 
         `inwards` must have kept the products. All of them sum to one, but for rounding; to zero in an impossible row.
         With `largest`, after `inwards(largest=True)`: the largest joint probability for each state, and 1 in all.
@@ -192,7 +192,7 @@ class CliqueSweep:
             beliefs[one.number] = beliefs[one.number] * ratio.reshape(len(ratio), *[1] * one.own, *ratio.shape[1:])
 
     def marginal(self, number: int, name: str, largest: bool = False) -> np.ndarray:
-        """(rows or 1, states) the distribution of a variable of a clique after `outwards`, but for rounding.
+        """Return the marginal of a variable of a clique after `outwards`, not normalised, (rows or 1, states).
 
         With `largest`, after `outwards(largest=True)`: the largest joint probability for each state.
         """
@@ -201,11 +201,11 @@ class CliqueSweep:
         return found
 
     def joint_of(self, number: int, names: Sequence[str]) -> np.ndarray:
-        """The joint distribution of some variables of a clique after `outwards`, with an axis for rows first."""
+        """Return the joint distribution of some variables of a clique after `outwards`, rows first."""
         return summed_to(self._beliefs[number], self.order.step(number).names, names)
 
     def traced(self, rows: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """The states that are likeliest together, by variable, and the logarithm of their product.
+        """Return the most probable joint states, by variable, and the logarithm of their product.
 
         After `inwards(largest=True, keep=True)`. Of equals it is the first.
         """
@@ -224,7 +224,7 @@ class CliqueSweep:
         return codes, value
 
     def drawn(self, samples: int, random: np.random.Generator) -> dict[str, np.ndarray]:
-        """Samples of all variables, by variable, for the one row of this sweep; after `inwards(keep=True)`.
+        """Return samples of all variables, by variable, for a sweep of one row; after `inwards(keep=True)`.
 
         From the root outwards the variables of each clique are drawn given what it shares (Dawid, 1992).
         """
@@ -235,12 +235,12 @@ class CliqueSweep:
         return codes
 
     def product(self, step: CliqueStep) -> tuple[int, np.ndarray]:
-        """The product of the tables of a clique over all its variables, and how many they are since a scaling."""
+        """Return the product of the tables of a clique, and the number of factors since the last scaling."""
         count, total, last = self._two_tables(step)
         return count, _whole(step, total, last)
 
     def _summed(self, step: CliqueStep, axes: tuple[int, ...]) -> tuple[int, np.ndarray]:
-        """The product of the tables of a clique summed over some axes, and how many they are since a scaling."""
+        """Return the product of the tables of a clique summed over axes, and the factors since the last scaling."""
         count, total, last = self._two_tables(step)
         if last is not None and prod(step.sizes) >= MANY_CELLS:
             found = summed_by_matrices(total, last, step.sizes, axes)
@@ -250,7 +250,7 @@ class CliqueSweep:
         return count, np.add.reduce(whole, axis=axes) if axes else whole
 
     def _two_tables(self, step: CliqueStep) -> tuple[int, np.ndarray, np.ndarray | None]:
-        """The product of all tables of a clique but the largest, that one, and how many they are since a scaling.
+        """Return the largest table of a clique, the product of the others, and the factors since the last scaling.
 
         There is no largest one where there are fewer than two.
         """
@@ -272,11 +272,11 @@ class CliqueSweep:
         return count + more, total, last
 
     def scaled(self, table: np.ndarray) -> np.ndarray:
-        """A table with a largest number of one in each row; the logarithm of what it was is added to `logs`."""
+        """Return a table scaled to a maximum of 1 in each row; the logarithm of the scale is added to `logs`."""
         return _divided(table, self.taken_out(table))
 
     def taken_out(self, table: np.ndarray) -> np.ndarray:
-        """(rows,) the largest number in each row, whose logarithm is added to `logs`; 1 for a row of zeros."""
+        """Return the maximum of each row, (rows,), or 1 for a row of zeros; its logarithm is added to `logs`."""
         flat: np.ndarray = np.maximum.reduce(table.reshape(len(table), -1), axis=1)
         if flat.all():
             self.logs = self.logs + np.log(flat)
@@ -287,13 +287,13 @@ class CliqueSweep:
 
 
 def _divided(table: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """A table with each row divided by a number."""
+    """Return a table with each row divided by a number."""
     found: np.ndarray = table / numbers.reshape(-1, *[1] * (table.ndim - 1))
     return found
 
 
 def _drawn_from_columns(table: np.ndarray, columns: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Draw a row from each of some columns of a table, in proportion to its numbers."""
+    """Draw a row index from each column of a table, with probabilities proportional to its entries."""
     level = random.random(len(columns))
     if len(table) * len(columns) <= CELLS_TO_DRAW:
         upto = np.cumsum(table[:, columns], axis=0)
@@ -318,7 +318,7 @@ def _number_of_cells(factor: RunningProduct) -> int:
 
 
 def summed_to(table: np.ndarray, names: Sequence[str], kept: Sequence[str]) -> np.ndarray:
-    """A table summed over all variables but some, with an axis for each of those in their order."""
+    """Return a table summed to some variables, with an axis for each of them in order."""
     axes = tuple(axis + 1 for axis, name in enumerate(names) if name not in kept)
     left = [name for name in names if name in kept]
     found: np.ndarray = table.sum(axis=axes) if axes else table

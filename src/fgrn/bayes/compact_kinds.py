@@ -1,4 +1,4 @@
-"""LogisticTable and DeterministicTable, and all kinds of tables given by few parameters, by name."""
+"""LogisticTable and DeterministicTable, and a registry of all kinds of compact tables by name."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class LogisticTable(CompactTable):
 
 @dataclass(frozen=True, eq=False)
 class DeterministicTable(CompactTable):
-    """A variable that is a function of its parents; it is never learnt.
+    """A variable that is a function of its parents; its table is never learnt.
 
     Args:
         states: a function from the labels of the parents, in their order, to the label of the variable; or a list of
@@ -143,7 +143,7 @@ class DeterministicTable(CompactTable):
         try:
             signature(function).bind(*family.parents)
         except ValueError:
-            return  # a function that does not tell
+            return  # a function without a known signature
         except TypeError as why:
             parents = ", ".join(parent.name for parent in family.parents)
             raise TableError(
@@ -178,10 +178,10 @@ KINDS = {one.kind: one for one in (NoisyOr, NoisyMax, LogisticTable, Determinist
 
 
 def compact_of_record(family: TableFamily, record: Mapping[str, Any]) -> CompactTable:
-    """Return the table of few parameters that was written as JSON values."""
+    """Return the compact table stored as JSON values."""
     kind = record.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
-        raise TableError(f"There is no kind {kind!r} of tables with few parameters.", value=kind)
+        raise TableError(f"There is no kind {kind!r} of compact tables.", value=kind)
     return KINDS[kind].from_record(family, record)
 
 
@@ -190,7 +190,7 @@ def _unwrapped(values: np.ndarray) -> Any:
 
 
 def _unnested(states: Sequence[Any], depth: int) -> list[Any]:
-    """The labels of a list that may be nested by parent."""
+    """Return the labels of a list that may be nested by parent."""
     found = list(states)
     while depth > 1 and found and all(isinstance(one, (list, tuple, np.ndarray)) for one in found):
         found = [label for some in found for label in some]

@@ -1,4 +1,4 @@
-"""CompactTable: base class of tables given by few parameters, and checks of these.
+"""CompactTable: base class of tables that are functions of few parameters, and checks of these.
 
 Each of them stands where a table of a `BayesianNetwork` does. The whole table is made of it for inference; `learn`
 estimates the few parameters.
@@ -20,7 +20,7 @@ from ..core.variable import Variable
 from ..flow.table_forms import TableForm
 
 MOST_CELLS = 2**26
-"""Cells of a table that is made of few parameters."""
+"""The most cells of the full table of a compact one."""
 
 
 class TableFamily(NamedTuple):
@@ -36,7 +36,7 @@ class TableFamily(NamedTuple):
 
 
 class CompactTable(ABC):
-    """Base class of tables given by few parameters: `NoisyOr`, `NoisyMax`, `LogisticTable`, `DeterministicTable`."""
+    """Base class of tables with few parameters: `NoisyOr`, `NoisyMax`, `LogisticTable`, `DeterministicTable`."""
 
     kind: ClassVar[str]
     """The name of the form in model files."""
@@ -47,12 +47,12 @@ class CompactTable(ABC):
     __hash__ = None  # type: ignore[assignment]  # of arrays there is none
 
     def table(self, family: TableFamily) -> np.ndarray | None:
-        """The whole table; None if `learn` has to draw numbers that are not given."""
+        """Return the full table; None if `learn` has to draw numbers that are not given."""
         cells = prod((*family.sizes, family.child.cardinality))
         if cells > MOST_CELLS:
             raise TableError(
-                f"The table of {family.child.name!r} would have {cells:,} cells, and at most {MOST_CELLS:,} are made.",
-                remedies="join some of its parents to a variable between them and it",
+                f"The table of {family.child.name!r} would have {cells:,} cells; the limit is {MOST_CELLS:,}.",
+                remedies="introduce a variable between some of its parents and it",
             )
         return self._table(family)
 
@@ -62,11 +62,11 @@ class CompactTable(ABC):
 
     @abstractmethod
     def form(self, family: TableFamily) -> TableForm | None:
-        """How the few parameters are learnt; None if there are none."""
+        """Return the form by which the parameters are learnt; None if there are none."""
 
     @abstractmethod
     def with_numbers(self, family: TableFamily, table: np.ndarray) -> Self:
-        """Return the same kind of table with the parameters that a whole table has."""
+        """Return the same kind of table with the parameters of a full table."""
 
     @abstractmethod
     def record(self, family: TableFamily) -> dict[str, Any]:
@@ -75,15 +75,15 @@ class CompactTable(ABC):
     @classmethod
     @abstractmethod
     def from_record(cls, family: TableFamily, record: Mapping[str, Any]) -> Self:
-        """Restore it from JSON values; a TableError or UnknownNameError if they make no sense."""
+        """Return the table from JSON values; a TableError or UnknownNameError if they are not valid."""
 
     def written_record(self, family: TableFamily, table: np.ndarray) -> dict[str, Any] | None:
-        """What a file of another program can hold of it: see `Document`; None for the table alone."""
+        """Return the parameters for a file of another program, see `Document`; None for the full table only."""
         return None
 
 
 def effects_by_parent(given: Mapping[Any, Any] | None, family: TableFamily) -> dict[str, Any] | None:
-    """What is given for each parent, by name; an error unless it is exactly the parents."""
+    """Return the given values for each parent, by name; an error unless all parents and no others have one."""
     if given is None:
         return None
     if not isinstance(given, Mapping):
@@ -105,14 +105,14 @@ def effects_by_parent(given: Mapping[Any, Any] | None, family: TableFamily) -> d
 
 
 def checked_distributions(values: Any, what: str, shape: tuple[int, ...]) -> np.ndarray:
-    """The values as an array of distributions; an error if they are none."""
+    """Return the values as an array of distributions; an error if they are not distributions."""
     array = shaped_numbers(values, what, shape)
     check_distribution(array, what)
     return normalised_rows(array)
 
 
 def checked_probabilities(values: Any, what: str, count: int) -> np.ndarray:
-    """The values as an array of numbers from 0 to 1; an error if they are none."""
+    """Return the values as an array of numbers from 0 to 1; an error if they are not."""
     array = shaped_numbers(values, what, (count,))
     if not ((array >= 0) & (array <= 1)).all():
         raise TableError(f"{what} is a probability, from 0 to 1. Got {values!r}.", value=values)
@@ -120,7 +120,7 @@ def checked_probabilities(values: Any, what: str, count: int) -> np.ndarray:
 
 
 def shaped_numbers(values: Any, what: str, shape: tuple[int, ...]) -> np.ndarray:
-    """The values as an array of this shape; axes of one state may be left out."""
+    """Return the values as an array of this shape; axes of length 1 may be left out."""
     array = frozen_array(values, what)
     if array is None or [size for size in array.shape if size != 1] != [size for size in shape if size != 1]:
         raise TableError(f"{what} must have the shape {shape}. Got {np.shape(values)} instead.", value=np.shape(values))
@@ -130,17 +130,17 @@ def shaped_numbers(values: Any, what: str, shape: tuple[int, ...]) -> np.ndarray
 
 
 def plain_effects(effects: Mapping[Any, Any] | None) -> dict[Any, Any] | None:
-    """The effects of parents as lists, for texts and files."""
+    """Return the effects of parents as lists, for texts and files."""
     return None if effects is None else {name: as_plain_numbers(some) for name, some in effects.items()}
 
 
 def as_plain_numbers(values: Any) -> Any:
-    """Numbers as lists, for texts and files."""
+    """Return numbers as lists, for texts and files."""
     return values.tolist() if isinstance(values, (np.ndarray, np.generic)) else values
 
 
 def checked_code(code: object, variable: Variable) -> int:
-    """A number of a state from a file; an error if it is none."""
+    """Return the number of a state from a file; an error if it is not valid."""
     if type(code) is not int or not 0 <= code < variable.cardinality:
         raise TableError(f"{code!r} is not the number of a state of {variable.name!r}.")
     return code

@@ -1,4 +1,4 @@
-"""How sure a Bayesian network is of its answers: credible intervals from the counts its tables were learnt from.
+"""Credible intervals of the answers of a Bayesian network, from the counts its tables were learnt from.
 
 Each row of a table that was learnt has a Dirichlet distribution, whose parameters are its counts with their smoothing;
 rows are independent (Spiegelhalter and Lauritzen, 1990). How far a posterior probability varies with them is found by
@@ -33,7 +33,7 @@ INTERVAL_METHODS = ("delta", "draws")
 
 
 class CredibleInterval(NamedTuple):
-    """Posterior probabilities, and between which numbers each is with a given probability.
+    """Posterior probabilities with credible intervals.
 
     Attributes:
         probabilities: (rows, states) as `posterior` returns them, from the tables as they are.
@@ -53,12 +53,12 @@ class CredibleInterval(NamedTuple):
 
 
 class UncertainQueries:
-    """Questions about the uncertainty of tables and answers, to a Bayesian network."""
+    """Queries about the uncertainty of the tables and answers of a Bayesian network."""
 
     _row_counts: np.ndarray | None = None  # the total count of each row of the tables; infinite where it was given
 
     def dirichlet_counts(self, name: Name) -> np.ndarray:
-        """The counts that a table was learnt from with their smoothing, (rows, states): Dirichlet parameters.
+        """Return the counts that a table was learnt from, with smoothing, (rows, states): Dirichlet parameters.
 
         A row without any has a count of 1 for each state, shared out as its probabilities are. Infinite for a table
         that was given and not learnt.
@@ -80,7 +80,7 @@ class UncertainQueries:
         draws: int = 1_000,
         seed: int = 0,
     ) -> CredibleInterval:
-        """The posterior of a variable in each row, with a credible interval for each probability.
+        """Return the posterior of a variable in each row, with a credible interval for each probability.
 
         The tables must have been learnt (`learn`, `from_data`, `fgrn.search`): their counts tell how sure they are.
 
@@ -128,7 +128,7 @@ class UncertainQueries:
         return CredibleInterval(shares, lower, upper, errors, level, method)
 
     def _keep_counts(self, counts: np.ndarray, spec: Specification, smoothing: float | Mapping[str, Any]) -> None:
-        """Keep the total count of each row of the tables that were learnt; the others stay as they are."""
+        """Store the total count of each row of the learnt tables; those of other tables are unchanged."""
         layout = spec.layout
         if len(counts) != len(layout.lines):  # of learning that was interrupted, or on another device
             self._row_counts = None
@@ -140,7 +140,7 @@ class UncertainQueries:
         self._row_counts = np.where(is_learnt, total, before)
 
     def _row_totals(self, name: str) -> np.ndarray | None:
-        """The total count of each row of a table, for files; None if it was not learnt."""
+        """Return the total count of each row of a table, for files; None if it was not learnt."""
         network: BayesianNetwork = self  # type: ignore[assignment]
         if self._row_counts is None:
             return None
@@ -148,7 +148,7 @@ class UncertainQueries:
         return None if np.isinf(found).any() else found
 
     def _restore_counts(self, counts: Mapping[str, np.ndarray]) -> None:
-        """Take the total counts of the rows of some tables from a file; the other tables are certain."""
+        """Set the total counts of rows of some tables from a file; the other tables are certain."""
         network: BayesianNetwork = self  # type: ignore[assignment]
         if not counts:
             return
@@ -160,18 +160,18 @@ class UncertainQueries:
         self._row_counts = every
 
     def _split(self, lines: np.ndarray) -> list[np.ndarray]:
-        """Numbers for each row of all tables as views, one for each table."""
+        """Return numbers for each row of all tables as views, one per table."""
         network: BayesianNetwork = self  # type: ignore[assignment]
         rows = [count for count, _ in network._spec.layout.table_shapes]
         return np.split(lines[: sum(rows)], np.cumsum(rows)[:-1])
 
     def _totals(self) -> list[np.ndarray]:
-        """The total Dirichlet count of each row, by the number of the table."""
+        """Return the total Dirichlet count of each row, by the number of the table."""
         network: BayesianNetwork = self  # type: ignore[assignment]
         if self._row_counts is None:
             raise LearningError(
-                "This network has no counts that would tell how sure its tables are.",
-                remedies=("learn it from data", Remedy("read a model file, which keeps them", "fgrn.load('net.fgrn')")),
+                "This network has no counts, from which the uncertainty of its tables follows.",
+                remedies=("learn it from data", Remedy("load a model file, which has them", "fgrn.load('net.fgrn')")),
             )
         layout = network._spec.layout
         sizes = [columns for _, columns in layout.table_shapes]
@@ -182,9 +182,9 @@ class UncertainQueries:
         for part in near.parts:
             if part.form is not None and part.learn:
                 raise FgrnError(
-                    f"The table of {part.name!r} is given by few parameters, of whose uncertainty no counts tell.",
+                    f"The table of {part.name!r} is a compact table, for whose parameters there are no counts.",
                     value=part.name,
-                    remedies="give it whole, as an array, before the network is learnt",
+                    remedies="give the full table, as an array, before the network is learnt",
                 )
 
 
@@ -196,7 +196,7 @@ def _variances(
     share: np.ndarray,
     totals: list[np.ndarray],
 ) -> np.ndarray:
-    """The variance of the posterior probability of each state, by the delta method.
+    """Return the variance of the posterior probability of each state, by the delta method.
 
     With h = P(target, cell | evidence) - P(target | evidence) P(cell | evidence), which is a cell's probability times
     the derivative by it, a row adds (sum h^2 / probability - (sum h)^2) / (count + 1).
@@ -223,7 +223,7 @@ def _variances(
 
 
 def _on_log_odds(share: np.ndarray, error: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """The ends of intervals that are symmetric on the scale of log-odds; of certain ones, the number itself."""
+    """Return limits of intervals that are symmetric in log-odds; for certain probabilities, the number itself."""
     inside = (share > 0) & (share < 1)
     p = np.where(inside, share, 0.5)
     width = NormalDist().inv_cdf((1 + level) / 2) * error / (p * (1 - p))
@@ -241,7 +241,7 @@ def _drawn_answers(
     draws: int,
     random: np.random.Generator,
 ) -> np.ndarray:
-    """(draws, states) the posterior under tables drawn from their distributions; impossible ones are left out."""
+    """Return the posterior under randomly drawn tables, (draws, states); impossible draws are left out."""
     layout, arrays = network._spec.layout, network._arrays.tables
     numbers = {part.name: layout.table_number(part.name) for part in near.parts}
     found = []
@@ -257,7 +257,7 @@ def _drawn_answers(
 
 
 def _drawn_table(table: np.ndarray, totals: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """A table whose rows are drawn from Dirichlet distributions around those given; certain rows are these."""
+    """Return a table with rows drawn from Dirichlet distributions; rows without uncertainty are unchanged."""
     certain = np.isinf(totals)
     gamma = random.standard_gamma(np.where(certain, 1.0, totals)[:, None] * table)
     sums = gamma.sum(axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Best decisions by variable elimination: sums over chance variables, maxima over decisions, last ones first.
+"""Optimal decisions by variable elimination: sums over chance variables, maxima over decisions, last first.
 
 There are two kinds of tables: probabilities, which are multiplied, and utilities, which are added (Jensen, Jensen and
 Dittmer, 1994). A chance variable X is eliminated from the tables that have it by
@@ -22,11 +22,11 @@ from ..core.exceptions import ImpossibleEvidence, WiringError, shortened
 from .clique_memory import allowed_memory
 
 TABLE_BYTES = 24
-"""Bytes for a joint state of a table on the way: it, a factor over the same variables, and their product."""
+"""Bytes for a joint state of an intermediate table: the table, a factor over the same variables, and their product."""
 
 
 class TableRoom(NamedTuple):
-    """The number of states of each variable, and the most bytes that tables on the way may take.
+    """The number of states of each variable, and the limit of bytes for intermediate tables.
 
     Without a number, half of the memory of the machine.
     """
@@ -35,7 +35,7 @@ class TableRoom(NamedTuple):
     memory: float | None = None
 
     def shape(self, scope: Collection[str]) -> list[int]:
-        """The shape of a table over some variables; an error if it would take too much memory."""
+        """Return the shape of a table over some variables; an error if it would need too much memory."""
         found = [self.sizes[name] for name in scope]
         needed, limit = TABLE_BYTES * prod(found), allowed_memory(self.memory)
         if needed > limit:
@@ -53,13 +53,13 @@ class TableRoom(NamedTuple):
 
 
 class DecisionTable(NamedTuple):
-    """A table over some variables: one axis for each of its scope."""
+    """A table over some variables, its scope, with one axis for each."""
 
     scope: tuple[str, ...]
     values: np.ndarray
 
     def at(self, states: Mapping[str, int]) -> DecisionTable:
-        """The table where some variables have these states, without their axes."""
+        """Return the table at these states of some variables, without their axes."""
         place = tuple(states.get(name, slice(None)) for name in self.scope)
         return DecisionTable(tuple(name for name in self.scope if name not in states), self.values[place])
 
@@ -72,7 +72,7 @@ class DecisionStage(NamedTuple):
 
 
 class Eliminated(NamedTuple):
-    """The result: the expected utility, and for each decision its utilities.
+    """The result of elimination: the expected utility, and the utilities of the actions of each decision.
 
     Those are, for each joint state of what the decision depends on and for each action (the last axis), expected
     utilities up to a term that is the same for all actions.
@@ -88,7 +88,7 @@ def eliminate(
     utilities: Iterable[DecisionTable],
     stages: Sequence[DecisionStage],
 ) -> Eliminated:
-    """Eliminate everything, the last stage first; within a stage the variable whose product is smallest.
+    """Eliminate all variables, last stage first, and within a stage the variable with the smallest product.
 
     Args:
         room: the number of states of each variable, and what tables may take.
@@ -112,7 +112,7 @@ def eliminate(
 
 
 def _joint_states_with(name: str, sizes: Mapping[str, int], potentials: Iterable[DecisionTable]) -> int:
-    """The joint states of all variables that share a table with this one."""
+    """Return the number of joint states of all variables that share a table with this one."""
     return prod(sizes[other] for other in {one for some in potentials if name in some.scope for one in some.scope})
 
 
@@ -135,7 +135,7 @@ def _sum_out(name: str, room: TableRoom, product: list[DecisionTable], total: li
 
 
 def _maximise(name: str, room: TableRoom, product: list[DecisionTable], total: list[DecisionTable]) -> DecisionTable:
-    """Remove a decision; the probability of what was before it does not depend on it."""
+    """Eliminate a decision; the probability of earlier variables does not depend on it."""
     mine, gains = _tables_taken(name, product), _tables_taken(name, total)
     if mine:
         share = product_of_tables(mine, _scope_with_last(mine, name), room)
@@ -146,20 +146,20 @@ def _maximise(name: str, room: TableRoom, product: list[DecisionTable], total: l
 
 
 def _tables_taken(name: str, potentials: list[DecisionTable]) -> list[DecisionTable]:
-    """Remove the tables that have a variable from a list, and return them."""
+    """Remove the tables that contain a variable from a list, and return them."""
     mine = [one for one in potentials if name in one.scope]
     potentials[:] = [one for one in potentials if name not in one.scope]
     return mine
 
 
 def _scope_with_last(potentials: Iterable[DecisionTable], last: str) -> tuple[str, ...]:
-    """The variables of some tables, with one of them last."""
+    """Return the variables of some tables, with one of them last."""
     names = dict.fromkeys(name for one in potentials for name in one.scope)
     return (*(name for name in names if name != last), last)
 
 
 def on_scope(one: DecisionTable, scope: Sequence[str]) -> np.ndarray:
-    """A table with an axis for each variable of a larger scope, of length one for those it does not have."""
+    """Return a table with an axis for each variable of a larger scope, of length 1 for those it lacks."""
     order = sorted(range(len(one.scope)), key=lambda axis: scope.index(one.scope[axis]))
     moved = one.values.transpose(order)
     shape = iter(moved.shape)
@@ -167,7 +167,7 @@ def on_scope(one: DecisionTable, scope: Sequence[str]) -> np.ndarray:
 
 
 def product_of_tables(tables: Iterable[DecisionTable], scope: tuple[str, ...], room: TableRoom) -> DecisionTable:
-    """The product of some tables over a scope."""
+    """Return the product of some tables over a scope."""
     out = np.ones(room.shape(scope))
     for one in tables:
         out = out * on_scope(one, scope)
@@ -175,7 +175,7 @@ def product_of_tables(tables: Iterable[DecisionTable], scope: tuple[str, ...], r
 
 
 def sum_of_tables(tables: Iterable[DecisionTable], scope: tuple[str, ...], room: TableRoom) -> DecisionTable:
-    """The sum of some tables over a scope."""
+    """Return the sum of some tables over a scope."""
     out = np.zeros(room.shape(scope))
     for one in tables:
         out = out + on_scope(one, scope)

@@ -1,4 +1,4 @@
-"""Parts of influence diagrams: the network in which decisions are open, and the order in which they are made."""
+"""Parts of influence diagrams: the network in which decisions are variables, and the order of the decisions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .document import Document
 
 
 def in_order_of_time(document: Document) -> dict[str, tuple[str, ...]]:
-    """What is known at each decision of a document, each decision after those that it depends on."""
+    """Return what is known at each decision of a document, ordered so that each follows those it depends on."""
     parents: dict[str, Sequence[str]] = {factor.scope[-1]: factor.scope[:-1] for factor in document.factors}
     parents |= document.decisions
     above = {name: closure([name], parents) & set(document.decisions) - {name} for name in document.decisions}
@@ -25,7 +25,7 @@ def in_order_of_time(document: Document) -> dict[str, tuple[str, ...]]:
     unclear = next((pair for pair in pairwise(order) if pair[0] not in above[pair[1]]), None)
     if unclear is not None:
         warn(
-            f"The arcs do not tell which of the decisions {unclear[0]!r} and {unclear[1]!r} is made first: they are "
+            f"The arcs do not say which of the decisions {unclear[0]!r} and {unclear[1]!r} is made first: they are "
             "taken in the order of the file, and what is known at the first is known at the second.",
             FgrnWarning,
             remedies="draw an arc from the earlier to the later decision",
@@ -36,7 +36,7 @@ def in_order_of_time(document: Document) -> dict[str, tuple[str, ...]]:
 def with_actions(
     network: BayesianNetwork, decisions: Mapping[str, Any], actions: Mapping[str, Any] | None
 ) -> dict[str, Variable]:
-    """The variables of the network, and the decisions that are not in it."""
+    """Return the variables of the network, and the decisions that are not in it."""
     variables = {variable.name: variable for variable in network.variables}
     states = settings.by_name(actions)
     for name, some in states.items():
@@ -60,7 +60,7 @@ def with_actions(
 def with_open_decisions(
     network: BayesianNetwork, variables: Mapping[str, Variable], decisions: Collection[str]
 ) -> BayesianNetwork:
-    """The network with decisions as variables without parents, whose uniform tables are never learnt."""
+    """Return the network with decisions as variables without parents, whose uniform tables are never learnt."""
     parts = {part.name: part for part in network._given}
     tables: dict[str, Any] = {}
     frozen = list(decisions)
@@ -92,7 +92,7 @@ def with_open_decisions(
 
 
 def check_order_of_time(network: BayesianNetwork, seen: Mapping[str, Sequence[str]]) -> None:
-    """Refuse decisions that know what depends on them or on later ones."""
+    """Raise an error for a decision that knows a variable that depends on it or on a later decision."""
     parents = {name: list(some) for name, some in network.parents_of_all.items()}
     order = list(seen)
     for place, name in enumerate(order):
@@ -102,5 +102,5 @@ def check_order_of_time(network: BayesianNetwork, seen: Mapping[str, Sequence[st
     except WiringError as error:
         raise WiringError(
             f"{error} A decision cannot know what depends on it or on a later decision.",
-            remedies="put the decisions in the order of time, and let each know what is there before it",
+            remedies="put the decisions in the order of time, each with the variables that are known before it",
         ) from None

@@ -1,4 +1,4 @@
-"""Questions about the arcs of a Bayesian network alone: ancestors, Markov blanket, d-separation, equivalence class."""
+"""Queries about the arcs of a Bayesian network: ancestors, Markov blanket, d-separation, equivalence class."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ParentsOf = Mapping[str, Sequence[str]]
 
 
 class EquivalenceClass(NamedTuple):
-    """All structures that imply the same independences, as one graph (CPDAG).
+    """All structures that imply the same independences, as one partly directed graph (CPDAG).
 
     Attributes:
         arcs: pairs (parent, child) that all of them have.
@@ -30,7 +30,7 @@ class EquivalenceClass(NamedTuple):
 
 
 def children_of(parents: ParentsOf) -> dict[str, list[str]]:
-    """The children of every variable."""
+    """Return the children of every variable."""
     out: dict[str, list[str]] = {name: [] for name in parents}
     for child, some in parents.items():
         for parent in some:
@@ -39,10 +39,10 @@ def children_of(parents: ParentsOf) -> dict[str, list[str]]:
 
 
 def closure(names: Iterable[str], beside: Mapping[str, Iterable[str]]) -> set[str]:
-    """Some names, and all that can be reached from them."""
+    """Return some names, and all names that can be reached from them."""
     found = set(names)
     line = list(found)
-    for name in line:  # grows while it is walked
+    for name in line:  # the list grows during the loop
         new = [other for other in beside[name] if other not in found]
         found.update(new)
         line += new
@@ -50,7 +50,7 @@ def closure(names: Iterable[str], beside: Mapping[str, Iterable[str]]) -> set[st
 
 
 def d_connected(parents: ParentsOf, sources: Iterable[str], given: Collection[str]) -> set[str]:
-    """The variables that are not d-separated from the sources by what is given (Shachter, 1998); never what is given.
+    """Return the variables that are not d-separated from the sources given others (Shachter, 1998).
 
     A path through a variable is open where that is not given; where two arrows meet in it, if it or a descendant is.
     """
@@ -61,7 +61,7 @@ def d_connected(parents: ParentsOf, sources: Iterable[str], given: Collection[st
     line = [(name, True) for name in sources if name not in known]
     seen.update(line)
     found: set[str] = set()
-    for name, from_child in line:  # grows while it is walked
+    for name, from_child in line:  # the list grows during the loop
         if name not in known:
             found.add(name)
         steps: list[tuple[str, bool]] = []
@@ -77,12 +77,12 @@ def d_connected(parents: ParentsOf, sources: Iterable[str], given: Collection[st
 
 
 def moral_pairs(parents: ParentsOf) -> set[frozenset[str]]:
-    """Pairs of variables in one table: arcs without their direction, and parents of the same child."""
+    """Return the pairs of the moral graph: arcs without direction, and parents of a common child."""
     return {frozenset(pair) for child, some in parents.items() for pair in combinations([*some, child], 2)}
 
 
 def equivalence_class(parents: ParentsOf) -> EquivalenceClass:
-    """The equivalence class of a structure: its colliders, and what follows from them (Meek, 1995)."""
+    """Return the equivalence class of a structure: its colliders and all arcs they imply (Meek, 1995)."""
     graph = PartlyDirected.of(parents, ((parent, child) for child, some in parents.items() for parent in some))
     for child, some in parents.items():
         for one, other in combinations(some, 2):
@@ -94,7 +94,7 @@ def equivalence_class(parents: ParentsOf) -> EquivalenceClass:
 
 @dataclass
 class PartlyDirected:
-    """A graph in which some pairs of neighbours have a direction, and others have none yet.
+    """A graph in which some edges have a direction, and others have none yet.
 
     Attributes:
         names: of the variables, in order.
@@ -108,7 +108,7 @@ class PartlyDirected:
 
     @classmethod
     def of(cls, names: Iterable[str], pairs: Iterable[tuple[str, str]]) -> PartlyDirected:
-        """The graph of some pairs of neighbours, none of which has a direction."""
+        """Return the graph of some pairs of neighbours without directions."""
         listed = tuple(names)
         beside: dict[str, set[str]] = {name: set() for name in listed}
         for one, other in pairs:
@@ -117,7 +117,7 @@ class PartlyDirected:
         return cls(listed, beside, {name: set() for name in listed})
 
     def loose(self) -> list[tuple[str, str]]:
-        """The pairs of neighbours without a direction, in order."""
+        """Return the edges without a direction, in order."""
         place = {name: number for number, name in enumerate(self.names)}
         return [
             (one, other)
@@ -127,7 +127,7 @@ class PartlyDirected:
         ]
 
     def direct_what_follows(self) -> None:
-        """Direct every pair whose other direction would make a new collider or a cycle (Meek, 1995)."""
+        """Direct every edge whose other direction would make a new collider or a cycle (Meek, 1995)."""
         loose, changed = self.loose(), True
         while changed:
             changed = False
@@ -140,7 +140,7 @@ class PartlyDirected:
                         break
 
     def _must_lead(self, one: str, other: str) -> bool:
-        """Whether an edge must have the direction one -> other: Meek's four rules."""
+        """Return whether an edge must have the direction one -> other, by Meek's four rules."""
         beside, into = self.beside, self.into
         if any(third not in beside[other] for third in into[one]):
             return True
@@ -158,12 +158,12 @@ class PartlyDirected:
         )
 
     def equivalence_class(self) -> EquivalenceClass:
-        """The arcs, and the pairs without a direction."""
+        """Return the arcs, and the edges without a direction."""
         arcs = frozenset((one, other) for other, some in self.into.items() for one in some)
         return EquivalenceClass(arcs, frozenset(self.loose()))
 
     def extension(self) -> dict[str, set[str]] | None:
-        """Parents of each variable with a direction for every pair, without new colliders; None if there are no such.
+        """Return the parents of each variable after directing all edges without new colliders; None if impossible.
 
         Dor and Tarsi (1992). Where several are possible, arcs lead from earlier variables to later ones.
         """
@@ -188,7 +188,7 @@ class PartlyDirected:
 
 
 class DirectedGraph:
-    """The questions about arcs that a Bayesian network answers."""
+    """Queries about the arcs of a Bayesian network."""
 
     @property
     @abstractmethod
@@ -197,37 +197,37 @@ class DirectedGraph:
 
     @abstractmethod
     def parents(self, name: Name) -> tuple[str, ...]:
-        """The parents of a variable."""
+        """Return the parents of a variable."""
 
     @abstractmethod
     def variable(self, name: Name) -> Variable:
-        """A variable by name."""
+        """Return a variable by name."""
 
     @property
     def parents_of_all(self) -> dict[str, tuple[str, ...]]:
-        """The parents of every variable, by name."""
+        """Return the parents of every variable, by name."""
         return {name: self.parents(name) for name in self.names}
 
     def ancestors(self, name: Name) -> tuple[str, ...]:
-        """The variables from which a path of arcs leads to a variable, in order; not the variable itself."""
+        """Return the ancestors of a variable, in order, without the variable itself."""
         own = self.variable(name).name
         found = closure([own], self.parents_of_all) - {own}
         return tuple(one for one in self.names if one in found)
 
     def descendants(self, name: Name) -> tuple[str, ...]:
-        """The variables to which a path of arcs leads from a variable, in order; not the variable itself."""
+        """Return the descendants of a variable, in order, without the variable itself."""
         own = self.variable(name).name
         found = closure([own], children_of(self.parents_of_all)) - {own}
         return tuple(one for one in self.names if one in found)
 
     def markov_blanket(self, name: Name) -> tuple[str, ...]:
-        """The parents, children and other parents of children of a variable: given them it depends on nothing else."""
+        """Return the Markov blanket (parents, children, their other parents): given it, all others are independent."""
         own = self.variable(name).name
         found = {other for pair in moral_pairs(self.parents_of_all) if own in pair for other in pair} - {own}
         return tuple(one for one in self.names if one in found)
 
     def moral_graph(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of variables in one table: arcs without direction, and parents of a common child; in order."""
+        """Return the pairs of the moral graph: arcs without direction, and parents of a common child; in order."""
         place = {name: number for number, name in enumerate(self.names)}
         pairs = (tuple(sorted(pair, key=place.__getitem__)) for pair in moral_pairs(self.parents_of_all))
         return tuple((one, other) for one, other in sorted(pairs, key=lambda pair: (place[pair[0]], place[pair[1]])))
@@ -235,7 +235,7 @@ class DirectedGraph:
     def d_separated(
         self, one: Name | Collection[Name], other: Name | Collection[Name], given: Collection[Name] = ()
     ) -> bool:
-        """Whether the arcs imply that variables are independent of others, given the states of some.
+        """Return whether the arcs imply that variables are independent of others, given some (d-separation).
 
         Args:
             one: a variable, or several.
@@ -249,18 +249,18 @@ class DirectedGraph:
         for name in left:
             if name in right or name in known or (right & known):
                 raise FgrnError(
-                    "The variables of 'one', 'other' and 'given' are different ones.",
+                    "The variables of 'one', 'other' and 'given' must all be different.",
                     value=name,
                     remedies="name each of them once",
                 )
         return not d_connected(self.parents_of_all, left, known) & right
 
     def cpdag(self) -> EquivalenceClass:
-        """All structures that imply the same independences as this one, as arcs and edges without direction."""
+        """Return the equivalence class of the structure (CPDAG), as arcs and edges without direction."""
         return equivalence_class(self.parents_of_all)
 
     def structural_hamming_distance(self, other: DirectedGraph, *, equivalence: bool = True) -> int:
-        """How many pairs of variables are joined differently in two networks: not, one way, or the other.
+        """Return the number of pairs of variables whose arc differs between two networks (SHD).
 
         Args:
             other: a network of the same variables.
@@ -277,11 +277,11 @@ class DirectedGraph:
         return EquivalenceClass(frozenset(arcs), frozenset())
 
     def _several(self, names: Name | Collection[Name]) -> set[str]:
-        """The names of one variable or several, checked."""
+        """Return the names of one variable or several, checked."""
         listed = [names] if isinstance(names, (str, Variable)) else list(names)
         return {self.variable(name).name for name in listed}
 
 
 def _joined(graph: EquivalenceClass) -> dict[frozenset[str], str]:
-    """The head of the arc between each pair that is joined; "" if it has no direction."""
+    """Return the head of the arc between each pair of neighbours; "" if it has no direction."""
     return {frozenset(arc): arc[1] for arc in graph.arcs} | {frozenset(edge): "" for edge in graph.edges}

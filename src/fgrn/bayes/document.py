@@ -1,4 +1,4 @@
-"""The content of a network file, the same for every format: variables, their states and tables."""
+"""The content of a network file, common to all formats: variables, their states and tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DynamicBayesianNetwork: slices of variables that follow each other in time, with links from slice to slice."""
+"""DynamicBayesianNetwork: slices of variables at consecutive times, with links from slice to slice."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ class SliceBeliefs:
     _labels: Mapping[str, Labels]
 
     def marginal(self, name: Name) -> np.ndarray:
-        """The distribution of a variable in each row, (rows, states)."""
+        """Return the distribution of a variable in each row, (rows, states)."""
         found = self._marginals.get(settings.name_of(name))
         if found is None:
             raise unknown_name("variable", name, self._marginals)
         return found
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """For each row its sequence, its step, and the likeliest state of each variable with its probability."""
+        """Return, for each row, its sequence, step, and the likeliest state of each variable with its probability."""
         found = []
         for row, (sequence, step) in enumerate(zip(self.sequence.tolist(), self.step.tolist(), strict=True)):
             record: dict[str, Any] = {"sequence": sequence, "step": step}
@@ -72,16 +72,16 @@ class SliceBeliefs:
         return found
 
     def to_frame(self) -> Any:
-        """The likeliest states as a pandas data frame."""
+        """Return the likeliest states as a pandas data frame."""
         return frame_of_records(self.as_dicts())
 
 
 class DynamicBayesianNetwork:
-    """A Bayesian network of slices that follow each other, the same in each: variables, arcs, and links in time.
+    """A dynamic Bayesian network: equal slices at consecutive times, with variables, arcs, and links in time.
 
-    Data are tables with a row for each slice, and a column that tells sequences apart, whose rows follow each other;
+    Data are tables with a row for each slice, and a column that identifies sequences, whose rows are consecutive;
     without that column all rows are one sequence. Values may be missing, and variables hidden. All answers are exact,
-    by messages over the joint states of what is handed on from slice to slice.
+    by messages over the joint states of the variables that later slices depend on.
 
     Args:
         variables: of a slice, with their states.
@@ -93,7 +93,7 @@ class DynamicBayesianNetwork:
             there; with links of several lags a list with a table for each lag, the next ones given the links that are
             there already.
         frozen: the names of variables whose tables are never learnt.
-        sequence: the name of the column that tells sequences apart.
+        sequence: the name of the column that identifies sequences.
         name: of the network.
     """
 
@@ -120,7 +120,7 @@ class DynamicBayesianNetwork:
             )
         if not isinstance(sequence, str) or sequence in known:
             raise WiringError(
-                f"'sequence' is the name of a column that is no variable. Got {sequence!r}.", remedies="choose another"
+                f"'sequence' must be a column that is not a variable. Got {sequence!r}.", remedies="choose another"
             )
         self.name, self.sequence = name, sequence
         later, first = settings.by_name(tables), settings.by_name(initial)
@@ -131,7 +131,7 @@ class DynamicBayesianNetwork:
         whole = {one: self._structure.table(one, later.get(one), first.get(one)) for one in known}
         self._step = self._structure.network(whole, kept, name)
 
-    # What it is
+    # Properties
 
     @property
     def variables(self) -> tuple[Variable, ...]:
@@ -144,19 +144,19 @@ class DynamicBayesianNetwork:
         return tuple(self._structure.variables)
 
     def variable(self, name: Name) -> Variable:
-        """A variable by name."""
+        """Return a variable by name."""
         found = self._structure.variables.get(settings.name_of(name))
         if found is None:
             raise unknown_name("variable", name, self._structure.variables)
         return found
 
     def parents(self, name: Name) -> tuple[str, ...]:
-        """The parents of a variable in its slice, then those of earlier slices: `x[-1]` is x in the slice before."""
+        """Return the parents of a variable in its slice, then those in earlier slices: `x[-1]` is one slice before."""
         return self._step.parents(self.variable(name).name)
 
     @property
     def order(self) -> int:
-        """How many earlier slices a slice depends on."""
+        """The order: the number of earlier slices that a slice depends on."""
         return self._structure.order
 
     @property
@@ -166,11 +166,11 @@ class DynamicBayesianNetwork:
 
     @property
     def trained(self) -> tuple[dict[str, Any], ...]:
-        """The record of learning, one mapping for each call."""
+        """The training record, one mapping for each call of `learn`."""
         return self._step.trained
 
     def table(self, name: Name, slice: int | None = None) -> np.ndarray:
-        """The table of a variable, one axis for each of its parents and links that are there, and the last for itself.
+        """Return the table of a variable, with an axis for each parent and existing link, and the last for itself.
 
         Args:
             name: of the variable.
@@ -213,9 +213,9 @@ class DynamicBayesianNetwork:
         save(self, path)
 
     def unrolled(self, length: int) -> BayesianNetwork:
-        """The Bayesian network of so many slices: `x[0]`, `x[1]`, ...; equal tables are tied.
+        """Return the Bayesian network of a number of slices: `x[0]`, `x[1]`, ...; equal tables are tied.
 
-        Every question can be asked of it, as long as its cliques fit in memory.
+        It answers every query, as long as its cliques fit into memory.
         """
         settings.whole("length", length, 1)
         structure = self._structure
@@ -239,7 +239,7 @@ class DynamicBayesianNetwork:
         return [part.name for part in self._step._parts if not part.learn and part.name in self._structure.variables]
 
     def two_slices(self) -> BayesianNetwork:
-        """The network of two slices (2TBN) of a network of order one: `x0` in the first and `xt` in a later slice.
+        """Return the two-slice network (2TBN) of a network of order one: `x0` in the first and `xt` in a later slice.
 
         In this form files of ordinary networks hold a dynamic one, for pyAgrum as well: `fgrn.write` writes it.
         """
@@ -249,12 +249,12 @@ class DynamicBayesianNetwork:
 
     @classmethod
     def of_two_slices(cls, network: BayesianNetwork, sequence: str = "sequence") -> DynamicBayesianNetwork:
-        """The dynamic network of a network of two slices (2TBN), such as one read from a file by `fgrn.read`.
+        """Return the dynamic network of a two-slice network (2TBN), such as one read from a file by `fgrn.read`.
 
         Args:
             network: its variables are `x0`, x in the first slice, and `xt`, x in a later one. Parents of `xt` are in
                 its own slice, `yt`, or in the one before, `y0`.
-            sequence: the name of the column that tells sequences apart.
+            sequence: the name of the column that identifies sequences.
 
         Files of other programs hold labels as words: where those of a network are numbers, the one that is read back
         from such a file has words instead, and is not equal to it.
@@ -270,7 +270,7 @@ class DynamicBayesianNetwork:
         ids = columns.pop(self.sequence, None)
         for one in columns:
             if one not in self._structure.variables:
-                raise EvidenceError(f"this is no variable of a slice. {nearest(one, self.names)}", column=one)
+                raise EvidenceError(f"this is not a variable of a slice. {nearest(one, self.names)}", column=one)
         rows = None if columns else (len(ids) if ids is not None else frames.rows_without_columns(data))
         encoded = encode(self._step, columns, weights, rows)
         begins = sequence_begins(ids, encoded.rows, self.sequence)
@@ -289,17 +289,17 @@ class DynamicBayesianNetwork:
     def _labels(self) -> dict[str, Labels]:
         return {name: variable.labels for name, variable in self._structure.variables.items()}
 
-    # Questions
+    # Queries
 
     def filter(self, data: frames.Data) -> SliceBeliefs:
-        """The distribution of each variable in each slice, given this slice and all before it."""
+        """Return the distribution of each variable in each slice, given this slice and all before it (filtering)."""
         rows = self._encoded(data)
         past, _, likelihood = rows.steps().forward()
         refuse_impossible_slices(np.flatnonzero(np.isneginf(likelihood)))
         return self._answer(rows, past, 1.0, likelihood)
 
     def smooth(self, data: frames.Data) -> SliceBeliefs:
-        """The distribution of each variable in each slice, given all slices of the sequence."""
+        """Return the distribution of each variable in each slice, given all slices of the sequence (smoothing)."""
         rows = self._encoded(data)
         steps = rows.steps()
         past, _, likelihood = steps.forward()
@@ -307,11 +307,11 @@ class DynamicBayesianNetwork:
         return self._answer(rows, past, steps.backward(), likelihood)
 
     def predict(self, data: frames.Data = None, steps: int = 1) -> SliceBeliefs:
-        """The distribution of each variable in the slices after the end of each sequence.
+        """Return the distribution of each variable in the slices after the end of each sequence.
 
         Args:
             data: the sequences; None for the first slices of a new one.
-            steps: how many slices.
+            steps: the number of slices.
         """
         settings.whole("steps", steps, 1)
         structure = self._structure
@@ -337,17 +337,17 @@ class DynamicBayesianNetwork:
         return replace(found, step=found.step + 1)
 
     def _handed(self, after: np.ndarray) -> np.ndarray:
-        """The past of the next slice from the next of a slice."""
+        """Return the distribution of the past of the next slice, from that of the state handed on."""
         past = np.zeros((len(after), len(self._structure.past)))
         past[:, self._structure.handed_on] = after
         return past
 
     def log_likelihood(self, data: frames.Data) -> np.ndarray:
-        """The log-likelihood of each row given the rows of its sequence before it; -inf from an impossible one on."""
+        """Return the log-likelihood of each row given earlier rows of its sequence; -inf from an impossible one on."""
         return self._encoded(data).steps().forward()[2]
 
     def most_probable(self, data: frames.Data) -> MostProbable:
-        """The states of all variables in all slices of a sequence that are likeliest together (Viterbi's path).
+        """Return the most probable joint states of all slices of a sequence (Viterbi path).
 
         The labels are columns with the rows of the data; there is one log-probability for each sequence.
         """
@@ -367,7 +367,7 @@ class DynamicBayesianNetwork:
         return MostProbable(labels, weight)
 
     def sample(self, length: int, sequences: int = 1, seed: int = 0) -> dict[str, np.ndarray]:
-        """Draw sequences of so many slices: the labels of all variables, and the number of the sequence."""
+        """Draw sequences of a given length: the labels of all variables, and the number of the sequence."""
         settings.whole("length", length, 1)
         settings.whole("sequences", sequences, 1)
         settings.whole("seed", seed, 0)
@@ -442,8 +442,8 @@ class DynamicBayesianNetwork:
 
 
 def _check_weights(table: Evidence) -> None:
-    """Refuse weights that differ within a sequence."""
+    """Raise an error for weights that differ within a sequence."""
     begins = table.begins
     which = np.cumsum(begins) - 1
     if not np.array_equal(table.row_weights, table.row_weights[np.flatnonzero(begins)][which]):
-        raise EvidenceError("All rows of a sequence have one weight: it counts as a whole.")
+        raise EvidenceError("All rows of a sequence must have the same weight.")

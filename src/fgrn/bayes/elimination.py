@@ -1,4 +1,4 @@
-"""A part of a model, with what is known put in: the tables that an answer depends on, and cliques of what is not known.
+"""A pruned model: the tables that an answer depends on, reduced by evidence, and cliques of the unknown variables.
 
 Of a Bayesian network only ancestors of the question and of the evidence matter (others are barren), and of these only
 what known states do not separate from the question (Baker and Boult, 1990; Shachter, 1998). Known states are put into
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
     from .lane_sweeps import LaneSweep, VaryingTable
 
 CELLS_AT_ONCE = 2**22
-"""Cells of cliques times rows that are worked on together: 32 MB."""
+"""Cells of cliques times rows that are computed together: 32 MB."""
 
 MOST_LANES, FEW_LANES = 16, 8
-"""Rows that are put side by side (`fgrn.engines.clique_lanes.LANES`), and with how few of them that is not done."""
+"""Rows that are computed at once (`fgrn.engines.clique_lanes.LANES`), and the number below which that is not done."""
 
 NUMBER_BYTES = 8
 
 CLIQUE_COST, STATE_COST, LANE_STATE_COST = 40.0, 0.012, 0.003
-"""Microseconds: for a clique in a block of rows, and for a joint state in a row, of rows one by one or side by side."""
+"""Microseconds for a clique in a block of rows, and for a joint state of a row, without lanes and with lanes."""
 
 SMALL_CLIQUE = 4_096
-"""Joint states of a clique, up to which a table may come in though a smaller clique holds its variables too."""
+"""Joint states of a clique up to which it may get a table although a smaller clique contains its variables too."""
 
 
 class TablePlace(NamedTuple):
-    """Where a table goes, for a root of the cliques.
+    """The clique and axes to which a table belongs, for a root of the cliques.
 
     Attributes:
         clique: the number of the clique.
@@ -59,7 +59,7 @@ class TablePlace(NamedTuple):
     shape: tuple[int, ...]
 
     def filled(self, table: np.ndarray, codes: Mapping[str, Any]) -> np.ndarray:
-        """The table at the known states, with an axis for rows, of one entry if all rows have the same."""
+        """Return the table at the known states, rows first; one row if all rows are equal."""
         table = table.transpose(self.axes)
         if self.known:
             table = table[tuple([codes[name] for name in self.known])]
@@ -77,7 +77,7 @@ class SweepLayout(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PrunedModel:
-    """Some tables of a model, given which variables are known, and the cliques of the others.
+    """Some tables of a model, given which variables are known, and cliques of the others.
 
     Attributes:
         variables: of the model, by name.
@@ -110,7 +110,7 @@ class PrunedModel:
         memory: float | None,
         apart: tuple[ScopedTable, ...] = (),
     ) -> PrunedModel:
-        """Make cliques, one of which holds the variables `together`; an error if they need too much memory."""
+        """Return the pruned model, with the variables `together` in one clique; an error if memory does not suffice."""
         scopes = [unknown_of(part.scope, known) for part in parts]
         scopes.append(unknown_of(together, known))
         left = {name for scope in scopes for name in scope}
@@ -125,7 +125,7 @@ class PrunedModel:
     def joint(
         self, index: Mapping[str, int], tables: TableNumbers, evidence: Evidence, target: Sequence[str]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The joint distribution of some variables in each row, and the log-likelihood of the row under the tables.
+        """Return the joint distribution of some variables in each row, and the row's log-likelihood.
 
         The variables that are not known are those `together` of the cliques, or among them. A distribution is all zero
         where the evidence is impossible.
@@ -153,7 +153,7 @@ class PrunedModel:
         names: Sequence[str],
         largest: bool = False,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The distributions of some variables side by side, (rows, states of all), and log-likelihoods.
+        """Return the distributions of some variables side by side, (rows, states of all), and log-likelihoods.
 
         All zero in an impossible row. With `largest`, the largest joint probability with each state, as a share of the
         largest of all, whose logarithm is the other number.
@@ -179,7 +179,7 @@ class PrunedModel:
         return out, logs
 
     def families(self, index: Mapping[str, int], tables: TableNumbers, row: Evidence) -> list[np.ndarray]:
-        """The joint distribution of the variables of each table, given one row that is possible."""
+        """Return the joint distribution of the variables of each table, given one possible row."""
         root = self.tree.largest
         ((_, sweep),) = self._sweeps(index, tables, row, self.tree.total, root)
         sweep.inwards(keep=True)
@@ -196,7 +196,7 @@ class PrunedModel:
     def likeliest(
         self, index: Mapping[str, int], tables: TableNumbers, evidence: Evidence
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """The states of all variables that are likeliest together, by variable, and their log-probability."""
+        """Return the most probable joint states of all variables, by variable, and their log-probability."""
         parts, logs = [], [np.zeros(0)]
         for rows, sweep in self._sweeps(index, tables, evidence, self.tree.total, self.tree.largest):
             sweep.inwards(largest=True, keep=True)
@@ -214,7 +214,7 @@ class PrunedModel:
         samples: int,
         random: np.random.Generator,
     ) -> dict[str, np.ndarray] | None:
-        """Samples of all variables given one row of evidence, by variable; None if the row is impossible."""
+        """Return samples of all variables given one row of evidence, by variable; None if the row is impossible."""
         ((_, sweep),) = self._sweeps(index, tables, row, self.tree.total, self.tree.largest)
         if not sweep.inwards(keep=True).any():
             return None
@@ -229,7 +229,7 @@ class PrunedModel:
         asked: tuple[str, ...],
         root: int,
     ) -> Iterator[tuple[Evidence, np.ndarray, np.ndarray]]:
-        """Blocks of rows, each with the joint distribution of some variables of the root, and log-likelihoods."""
+        """Yield blocks of rows, with the joint distribution of some variables of the root, and log-likelihoods."""
         lanes = self._lanes(tables, evidence.rows, root)
         if lanes is not None:
             rank = self._layout(root).order.rank
@@ -258,7 +258,7 @@ class PrunedModel:
         names: Sequence[str],
         largest: bool,
     ) -> Iterator[tuple[Evidence, dict[str, np.ndarray], np.ndarray]]:
-        """Blocks of rows, each with the distributions of some variables, but for rounding, and log-likelihoods."""
+        """Yield blocks of rows, with the distributions of some variables, not normalised, and log-likelihoods."""
         root = self.tree.largest
         lanes = None if largest or not names else self._lanes(tables, evidence.rows, root, names)
         if lanes is not None:
@@ -276,11 +276,11 @@ class PrunedModel:
             yield rows, {name: sweep.marginal(clique, name, largest) for name, clique in cliques.items()}, log
 
     def microseconds(self, rows: int) -> float:
-        """About how long the marginals of so many rows take."""
+        """Return an estimate of the time for the marginals of a number of rows."""
         return self._microseconds(rows, self._in_lanes(rows))
 
     def _microseconds(self, rows: int, in_lanes: bool) -> float:
-        """About how long rows take side by side, or in blocks."""
+        """Return an estimate of the time for rows in lanes, or in blocks."""
         total, cliques = self.tree.total, len(self.tree.cliques)
         if in_lanes:
             return rows * total * LANE_STATE_COST + -(-rows // MOST_LANES) * cliques * CLIQUE_COST
@@ -288,7 +288,7 @@ class PrunedModel:
         return rows * total * STATE_COST + blocks * cliques * CLIQUE_COST
 
     def _in_lanes(self, rows: int) -> bool:
-        """Whether rows are put side by side: many, whose messages fit into memory, where it takes less time.
+        """Return whether rows are computed in lanes: if there are many, they fit into memory, and it is faster.
 
         From as much work on as "auto" begins to take compiled kernels of engines. With many small cliques it is slower.
         """
@@ -300,7 +300,7 @@ class PrunedModel:
         return NUMBER_BYTES * (self.tree.total + 2 * shared * MOST_LANES) <= self.memory
 
     def _lanes(self, tables: TableNumbers, rows: int, root: int, wanted: Sequence[str] = ()) -> LaneSweep | None:
-        """The cliques for many rows side by side, made now or taken from those kept with the tables.
+        """Return the cliques for many rows in lanes, built now or cached with the tables.
 
         None where that is not done, or a product might vanish.
         """
@@ -320,7 +320,7 @@ class PrunedModel:
         return found if found.suits else None
 
     def _varying_tables(self, tables: TableNumbers, root: int) -> dict[int, list[VaryingTable]]:
-        """The tables that rows differ in, by clique: those with known variables, and weights."""
+        """Return the tables that differ between rows, by clique: those with known variables or soft evidence."""
         from .lane_sweeps import VaryingTable
 
         layout, found = self._layout(root), dict[int, list[VaryingTable]]()
@@ -340,7 +340,7 @@ class PrunedModel:
     def _lane_blocks(
         self, index: Mapping[str, int], evidence: Evidence
     ) -> Iterator[tuple[Evidence, dict[str, np.ndarray], dict[str, np.ndarray]]]:
-        """Blocks of rows to be put side by side, with known states and weights; lanes without a row have the last."""
+        """Yield blocks of rows for lanes, with known states and soft evidence; the last row fills unused lanes."""
         for first in range(0, evidence.rows, MOST_LANES):
             rows = evidence.take(slice(first, first + MOST_LANES))
             lanes = np.minimum(np.arange(MOST_LANES), rows.rows - 1)
@@ -353,7 +353,7 @@ class PrunedModel:
     def _sweeps(
         self, index: Mapping[str, int], tables: TableNumbers, evidence: Evidence, cells: int, root: int
     ) -> Iterator[tuple[Evidence, CliqueSweep]]:
-        """Blocks of rows, each with the tables of the cliques; a row takes so many cells."""
+        """Yield blocks of rows with the tables of the cliques, given the number of cells per row."""
         step = max(1, CELLS_AT_ONCE // max(cells, 1))
         layout, factors = self._layout(root), tables.factors
         for first in range(0, evidence.rows, step):
@@ -372,7 +372,7 @@ class PrunedModel:
             yield rows, CliqueSweep(layout.order, homes)
 
     def _layout(self, root: int) -> SweepLayout:
-        """The order of cliques and the places of tables; kept when it is complete, as threads may ask at once."""
+        """Return the order of cliques and the places of tables, cached when complete, as threads may call at once."""
         found = self._layouts.get(root)
         if found is None:
             order = CliqueOrder(self.tree, root)
@@ -399,7 +399,7 @@ class PrunedModel:
         return TablePlace(step.number, (*known, *axes), tuple([scope[axis] for axis in known]), step.shape_of(names))
 
     def _codes(self, index: Mapping[str, int], evidence: Evidence) -> dict[str, np.ndarray]:
-        """The states of the known variables, (rows,) each."""
+        """Return the states of the known variables, (rows,) each."""
         codes = evidence.codes.astype(np.int64)
         return {name: codes[:, evidence.slot[index[name]]] for name in self.known}
 
@@ -411,7 +411,7 @@ class PrunedModel:
         target: Sequence[str],
         found: np.ndarray,
     ) -> np.ndarray:
-        """The distribution with an axis for each variable of the target that is known, in their order."""
+        """Return the distribution with an axis added for each known variable of the target, in order."""
         if len(asked) == len(target):
             return found
         codes = self._codes(index, rows)
@@ -428,12 +428,12 @@ class PrunedModel:
 
 
 def unknown_of(scope: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
-    """The variables of a scope whose state is not known."""
+    """Return the variables of a scope whose state is not known."""
     return tuple([name for name in scope if name not in known])
 
 
 def hard_and_soft(evidence: Evidence, names: Sequence[str]) -> list[tuple[np.ndarray, frozenset[str], frozenset[str]]]:
-    """Rows that know the states of the same variables: their numbers, these variables, and those with weights."""
+    """Return groups of rows with the same known variables: row numbers, these variables, those with soft evidence."""
     if evidence.rows == 1:
         row = dict(zip(evidence.columns, evidence.codes[0].tolist(), strict=True))
         hard = frozenset([name for name, code in row.items() if code not in (UNKNOWN, SOFT)])

@@ -1,4 +1,4 @@
-"""Exact search: the structure of the highest score, by dynamic programming (Silander and Myllymäki, 2006).
+"""Exact search: the structure with the highest score, by dynamic programming (Silander and Myllymäki, 2006).
 
 Some column comes last in the order of the best structure; it has the best parents among all others, and these have the
 best structure of their own. For a subset S of the columns
@@ -23,7 +23,7 @@ MOST_COLUMNS = 20
 
 
 def best_structure(scores: FamilyScores, rules: ArcRules) -> Parents:
-    """The parents of each column in the structure of the highest score under rules for arcs."""
+    """Return the parents of each column in the structure with the highest score under rules on arcs."""
     count = len(scores.sizes)
     if count > MOST_COLUMNS:
         raise LearningError(
@@ -55,7 +55,7 @@ def best_structure(scores: FamilyScores, rules: ArcRules) -> Parents:
 
 
 def _best_families(scores: FamilyScores, rules: ArcRules, count: int) -> list[np.ndarray]:
-    """Of each column and subset, the score of the best parents inside the subset; minus infinity if there are none."""
+    """Return, for each column and subset, the score of the best parents within the subset; -inf if there are none."""
     rule, sizes = scores.rule, scores.sizes
     kinds = sorted(set(sizes.tolist()))
     equivalent = rule.name == "bdeu"
@@ -86,7 +86,7 @@ def _best_families(scores: FamilyScores, rules: ArcRules, count: int) -> list[np
 
 
 def _smallest_parents(best: np.ndarray, subset: int) -> frozenset[int]:
-    """The smallest subset that has the score of the best one inside a subset."""
+    """Return the smallest subset whose score is that of the best one within a subset."""
     bits = [bit for bit in range(subset.bit_length()) if subset >> bit & 1]
     for bit in bits:
         if best[subset ^ 1 << bit] == best[subset]:

@@ -1,4 +1,4 @@
-"""FactoredModel: models given by tables over a few variables each; questions are answered by their Network.
+"""FactoredModel: models given by tables over a few variables each; queries are answered by their Network.
 
 `to_network` realises a model in reduced normal form; all inference and learning happens there, with the same Plan,
 engines and Counts as for any other Network.
@@ -50,7 +50,7 @@ from .realisation import (
 METHODS = ("exact", "loopy")
 
 MOST_NETWORKS = 16
-"""Networks of one model that are kept, with some variables in one clique: they can be made again."""
+"""The most cached Networks of one model, with some variables in one clique."""
 
 
 class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
@@ -80,7 +80,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         self._questions: dict[tuple[Any, ...], PrunedModel] = {}
         self._kept_arrays: TableArrays | None = None
 
-    # What it is
+    # Properties
 
     @property
     def variables(self) -> tuple[Variable, ...]:
@@ -108,7 +108,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         return {name: number for number, name in enumerate(self._variables)}
 
     def variable(self, name: Name) -> Variable:
-        """A variable by name."""
+        """Return a variable by name."""
         try:
             found = self._variables[settings.name_of(name)]
         except (KeyError, TypeError):
@@ -117,7 +117,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         return found
 
     def table(self, name: Name) -> np.ndarray:
-        """A table by name, (joint states of all its variables but the last, states of the last); read-only.
+        """Return a table by name, (joint states of all its variables but the last, states of the last); read-only.
 
         The rows are in the order of `scope`, the first variable slowest.
         """
@@ -126,7 +126,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         )
 
     def to_frame(self, name: Name) -> Any:
-        """A table as a pandas data frame: a row for each joint state of its variables, and its probability last."""
+        """Return a table as a pandas data frame: a row for each joint state of its variables, the probability last."""
         scope = self.scope(name)
         labels = [self._variables[one].labels for one in scope]
         last = "probability"
@@ -136,7 +136,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         return frame_of_records([{**dict(zip(scope, states, strict=True)), last: value} for states, value in cells])
 
     def scope(self, name: Name) -> tuple[str, ...]:
-        """The variables of a table, the last of which has its columns."""
+        """Return the variables of a table; the last one is its columns."""
         found = next((part.scope for part in self._given if part.name == settings.name_of(name)), None)
         if found is None:
             raise unknown_name("table", name, [part.name for part in self._given])
@@ -144,11 +144,10 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
 
     @property
     def trained(self) -> tuple[dict[str, Any], ...]:
-        """The record of learning: one mapping for each call, with rows, settings, likelihood, and execution.
+        """The training record: one mapping per call of `learn`, with rows, settings, likelihood and execution.
 
-        "engine" and "merge" are those that were chosen where they were not given. A merge of None found out whether it
-        pays to count equal rows once; an engine of None is that of a table without missing values, whose rows are
-        counted without one.
+        "engine" and "merge" are the chosen ones if they were not given. A merge of None means that merging was decided
+        by a sample of the rows; an engine of None that there were no missing values, so that rows were only counted.
         """
         return self._trained
 
@@ -160,7 +159,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
 
     @cached_property
     def _tree(self) -> JunctionTree:
-        """The junction tree, whatever memory it needs."""
+        """The junction tree, however much memory it needs."""
         return self._tree_with(self._parts)
 
     def _tree_with(self, parts: Sequence[ScopedTable]) -> JunctionTree:
@@ -195,7 +194,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         save(self, path)
 
     def _repr_html_(self) -> str | None:
-        """The model as notebooks show it: drawn, with its beliefs, and a button that opens its page."""
+        """Return the HTML for notebooks: a drawing with the beliefs, and a button that opens the model's page."""
         from ..page.notebook import notebook_html
 
         return notebook_html(self)
@@ -209,7 +208,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
     _directed = False
 
     def _compact_records(self) -> dict[str, dict[str, Any]]:
-        """Return the few parameters that tables follow from, for files."""
+        """Return the parameters of compact tables, for files."""
         return {}
 
     def _written(self) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
@@ -219,12 +218,12 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
     # As a Network
 
     def to_network(self, method: str = "exact") -> Network:
-        """The model in reduced normal form.
+        """Return the model in reduced normal form, as a Network.
 
         Args:
-            method: "exact", a junction tree, whose two sweeps are exact; or "loopy", the model as it is: on loops
-                messages go round until they converge, and beliefs are approximations. There a table given by few
-                parameters, such as a `NoisyOr`, is frozen: to learn these, learn the model itself.
+            method: "exact", a junction tree, whose two sweeps are exact; or "loopy", the graph of the model itself, on
+                which messages are sent round until they converge, and beliefs are approximations. There a compact
+                table, such as a `NoisyOr`, is frozen: to learn its parameters, learn the model itself.
         """
         settings.choice("method", method, METHODS)
         parts = [replace(part, table=self._start(part)) if part.conditional else part for part in self._parts]
@@ -233,7 +232,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         return Network(exact(self._variables, parts, self.tree))
 
     def _start(self, part: ScopedTable) -> np.ndarray | None:
-        """Return the current values of a table; None if it still needs a random start."""
+        """Return the current values of a table; None if it has not been drawn at random yet."""
         number = self._spec.layout.table_number(part.name)
         return None if number in self._parameters.undrawn_tables else self.table(part.name)
 
@@ -246,14 +245,14 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         method: str = "exact",
         **options: Any,
     ) -> Messages:
-        """The marginals of all variables and the log-likelihood of every row of evidence.
+        """Return the marginals of all variables and the log-likelihood of every row of evidence.
 
         The log-likelihood is the natural logarithm of the sum, over everything unknown, of the product of all tables:
         of a Bayesian network the probability of the evidence, of any other model its partition function.
 
         Args:
-            evidence: a mapping of columns or a dataframe; a value is a label, a code, unknown, or a distribution: the
-                likelihood of each state. A variable that is not named is unknown.
+            evidence: a mapping of columns or a dataframe; a value is a label, a code, missing, or a distribution: the
+                likelihood of each state. A variable without a column is unknown.
             keep: the variables whose marginals to keep; all of them unless given.
             parts: which of "marginal" and "likelihood" to keep.
             method: "exact" or "loopy", see `to_network`.
@@ -262,7 +261,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         """
         settings.choice("method", method, METHODS)
         if method == "exact" and not {*settings.variable_names("parts", parts)} <= {"marginal", "likelihood"}:
-            raise FgrnError("The messages of a model are those on the edges of its network: see to_network.")
+            raise FgrnError("Messages belong to the edges of the Network of this model: see to_network.")
         kept = self.names if keep is None else settings.variable_names("keep", keep, own=self.variable)
         for name in kept:
             self.variable(name)
@@ -276,23 +275,23 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
     def posterior(self, data: frames.Data, name: Name, *, engine: str = "auto", **options: Any) -> np.ndarray:
         """Return the posterior of a variable in each row, the row's own evidence on it included: (rows, states).
 
-        For a few rows, and `engine="auto"`, it is computed from the tables alone that it depends on, given what is
-        known. The options are `device` and `precision` of `propagate`.
+        With `engine="auto"`, a few rows are computed from only those tables that the posterior depends on, given the
+        evidence. The options are `device` and `precision` of `propagate`.
         """
         asked = self.variable(name).name
         found = self._pruned(data, (asked,)) if engine == "auto" and not options else None
         return super().posterior(data, asked, engine=engine, **options) if found is None else found
 
     def joint(self, evidence: frames.Data, names: Sequence[Name], **options: Any) -> np.ndarray:
-        """The joint distribution of a few variables in each row, (rows, states of the first, of the second, ...)."""
+        """Return the joint distribution of a few variables in each row, (rows, states of the first, second, ...)."""
         wanted = settings.variable_names("names", names, own=self.variable)
         sizes = [self.variable(name).cardinality for name in wanted]
         if not wanted:
-            raise EvidenceError("No variable is asked for.", remedies="name one or more")
+            raise EvidenceError("No variable is named.", remedies="name one or more")
         twice = next((name for place, name in enumerate(wanted) if name in wanted[:place]), None)
         if twice is not None:
             raise EvidenceError(
-                f"Variables are asked for together, each named once, and {twice!r} is named twice.",
+                f"Each variable of a joint distribution must be named once; {twice!r} is named twice.",
                 value=twice,
                 remedies="leave out one of them",
             )
@@ -319,13 +318,13 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         return self._tree_network().multiplications(self._checked(data), direct=direct)
 
     def most_probable(self, evidence: frames.Data = None, *, names: Collection[Name] | None = None) -> MostProbable:
-        """The states of all variables that are likeliest together, given what is known, and their log-probability.
+        """Return the most probable joint states of all variables given evidence, and their log-probability.
 
         Args:
             evidence: see `propagate`.
-            names: which variables of that one assignment to return, all unless given: a part of it, with a warning
-                if variables that are not known are left out. The most probable states of some variables, whatever the
-                others are, are another question: see `joint` and `posterior`.
+            names: the variables of that assignment to return; all unless given. A warning is issued if unknown
+                variables are left out. For the most probable states of some variables, summed over the others, see
+                `map`, `joint` and `posterior`.
         """
         checked, asked = self._checked(evidence), self._asked(names)
         pruned = self._pruned_likeliest(checked)
@@ -352,7 +351,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         *,
         names: Collection[Name] | None = None,
     ) -> dict[str, np.ndarray]:
-        """New rows: the labels of all variables, or those named, given what is known.
+        """Draw rows: the labels of all variables, or those named, given evidence.
 
         There are `rows` of them for each row of the evidence, one after the other.
         """
@@ -425,7 +424,7 @@ def labels_of(
     logs: np.ndarray,
     is_one_row: bool,
 ) -> tuple[dict[str, Any], Any]:
-    """Labels of some variables, from the codes of all, and log-probabilities: plain ones for one row."""
+    """Return labels of some variables from the codes of all, and log-probabilities; scalars for one row."""
     labels = {name: named(variables[name].labels, codes[name]) for name in names}
     if is_one_row:
         return {name: column.tolist()[0] for name, column in labels.items()}, float(logs[0])
@@ -433,7 +432,7 @@ def labels_of(
 
 
 def variables_of(document: Document) -> list[Variable]:
-    """Return the variables of a document; without names of variables and states, states are numbers."""
+    """Return the variables of a document; states without names are numbers."""
     numbered = all(
         name == f"x{number}" and labels == tuple(map(str, range(len(labels))))
         for number, (name, labels) in enumerate(document.states.items())

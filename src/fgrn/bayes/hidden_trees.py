@@ -1,12 +1,12 @@
-"""The hidden Chow-Liu tree: one hidden variable per column, joined as the Chow-Liu tree joins the columns.
+"""The hidden Chow-Liu tree: one hidden variable per column, connected like the Chow-Liu tree of the columns.
 
     Source -> S:b -> Diverter -> SISO -> b
                               -> SISO -> S:a -> Diverter -> SISO -> a ...
 
-A mixture of several such trees is one as well, whose hidden variables know the tree that a row is of.
+A mixture of several such trees is such a network as well, whose hidden states include the number of the tree.
 
-The tree of the columns is found by their mutual information; with hidden variables in between, what neighbours tell
-each other is no longer limited to their own states (Liu and Van den Broeck, 2021).
+The tree of the columns is found by their mutual information; with hidden variables in between, the information between
+neighbours is no longer limited to their own states (Liu and Van den Broeck, 2021).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ COARSE = 32
 
 
 MOST_VALUES, FEWEST_ROWS, DRAWN = 6e9, 10_000, 4
-"""Pairs of columns times rows that a tree is found from, at most, rows in any case, and part of the seed of a draw."""
+"""The most pairs of columns times rows to find a tree from, the fewest rows, and part of the seed of a sample."""
 
 GPU_VALUES = 2e9
 """Columns times columns times rows from which on pairs are counted on a GPU, if there is one."""
@@ -56,7 +56,7 @@ BLUR = 0.1
 """The part of the column's own distribution in the start of each table from a hidden state to the column."""
 
 LEVELS_PER_ROW, MOST_PRIOR_ROWS, LINK_ROWS = 8, 20, 0.5
-"""Of the prior: levels of a column that make a row for each hidden state, rows at most, and those of other tables."""
+"""The prior: levels of a column per row of each hidden state, the most rows, and the rows of other tables."""
 
 UNEVENNESS = 1.0
 """Shape of the gamma distribution that cells between hidden variables are multiplied by; smaller is more uneven."""
@@ -76,13 +76,13 @@ def hidden_tree(
     engine: str = "auto",
     device: str | None = None,
 ) -> Network:
-    """Return a hidden Chow-Liu tree over the columns of a table, whose tables are still to be learnt.
+    """Return a hidden Chow-Liu tree over the columns of a table, with tables that are not learnt yet.
 
     The tree is that of `chow_liu`: of the largest sum of mutual information between neighbours, each pair counted in
     the rows where both values are known. Columns of more than 32 levels are counted in 32 bins of neighbouring levels;
-    the network itself has all levels. Of a table in which that would be more than 6e9 values, some 10,000 rows or more
-    are drawn for it. The hidden variable of column "a" is called "S:a". The network is an ordinary
-    one: `learn` it, ask it, draw it, save it; any column may be a class.
+    the network itself has all levels. If that would be more than 6e9 values, a sample of at least 10,000 rows is used.
+    The hidden variable of column "a" is called "S:a". The result is an ordinary network: it can be learnt, queried,
+    drawn and saved; any column may be a class.
 
     Args:
         data: the rows: a mapping of columns or any dataframe, with labels, codes and missing values; or an encoded
@@ -125,7 +125,7 @@ def hidden_tree(
 
 
 def joined_as_tree(score: np.ndarray, root: int | None = None) -> list[int]:
-    """Return the parent of each column in the tree of the largest score, -1 for the root.
+    """Return the parent of each column in the tree with the largest score, -1 for the root.
 
     Args:
         score: of each pair of columns, see `score_of_edges`. Columns that gain by no edge are joined to the root.
@@ -139,7 +139,7 @@ def joined_as_tree(score: np.ndarray, root: int | None = None) -> list[int]:
 
 
 def _rows_for_tree(evidence: Evidence, seed: int) -> Evidence:
-    """The rows that the tree is found from: all of them, or some of a table that is long and wide."""
+    """Return the rows to find the tree from: all of them, or a sample if the table is long and wide."""
     columns = evidence.codes.shape[1]
     most = max(FEWEST_ROWS, int(MOST_VALUES / max(columns * (columns - 1) / 2, 1)))
     if evidence.rows <= most:
@@ -151,7 +151,7 @@ def _rows_for_tree(evidence: Evidence, seed: int) -> Evidence:
 def pairs_in_bins(
     groups: Sequence[Evidence], sizes: Sequence[int], engine: str = "auto", device: str | None = None
 ) -> PairsOfColumns:
-    """Return the pairs of all columns, with the levels of large columns joined in bins.
+    """Return the pairs of all columns, with the levels of large columns grouped in bins.
 
     One group of rows is counted on the processor or, if there are many values and there is a GPU, on that.
 
@@ -174,7 +174,7 @@ def pairs_in_bins(
 def _columns_and_rows(
     data: frames.Data | EncodedTable, states: Mapping[str, Any] | None, weights: Any
 ) -> tuple[Sequence[Variable], Evidence]:
-    """The columns of a table as variables, and its rows as their codes."""
+    """Return the columns of a table as variables, and its rows as their codes."""
     if not isinstance(data, EncodedTable):
         table = TreeTable.of(data, states, weights)
         return table.blank.variables, table.evidence
@@ -183,7 +183,7 @@ def _columns_and_rows(
 
 
 def _in_bins(codes: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    """Return the codes with the levels of large columns joined in bins."""
+    """Return the codes with the levels of large columns grouped in bins."""
     out = np.asfortranarray(codes)
     for column, size in enumerate(sizes):
         if size > COARSE:
@@ -214,14 +214,14 @@ def _states_of_hidden(hidden: int | Mapping[str, int], names: Sequence[str]) -> 
 
 @dataclass(frozen=True, eq=False)
 class TreeRows:
-    """The rows that one tree of a mixture starts from, and the states of the hidden variable of each column in it."""
+    """The rows that one tree of a mixture starts from, and the number of hidden states of each column in it."""
 
     evidence: Evidence
     hidden: Sequence[int]
 
     @cached_property
     def codes(self) -> np.ndarray:
-        """The codes of the rows, laid out to be read column by column."""
+        """Return the codes of the rows, stored column by column."""
         return np.asfortranarray(self.evidence.codes)
 
     def shares(self, sizes: Sequence[int]) -> list[np.ndarray]:
@@ -273,7 +273,7 @@ def initial_tables(
 
 
 def _shares(marginal: np.ndarray, states: int) -> np.ndarray:
-    """Return P(state, level), where each state has an equal share of the probability, in the order of the levels."""
+    """Return P(state, level), in which consecutive levels are divided among equally probable states."""
     ends = np.cumsum(marginal)
     begins = ends - marginal
     low, high = np.arange(states)[:, None] / states, np.arange(1, states + 1)[:, None] / states
@@ -323,7 +323,7 @@ def network_of_tree(
 
 
 def counts_of_prior(network: Network, evidence: Evidence, rows: float, trees: int) -> dict[str, np.ndarray]:
-    """The smoothing of a hidden tree: how many rows its prior is worth, by table, as counts of cells.
+    """Return the smoothing of a hidden tree, by table: cell counts that are worth a given number of rows.
 
     Each hidden state has `rows` times levels / LEVELS_PER_ROW rows (MOST_PRIOR_ROWS at most), which have the levels of
     the column as all rows of the table have them; each row of a table between hidden variables `rows` times LINK_ROWS,

@@ -1,10 +1,10 @@
-"""Posteriors by importance sampling, for networks that are too wide for exact inference: with standard errors.
+"""Posteriors by importance sampling, with standard errors, for networks too large for exact inference.
 
-Variables are drawn along the arcs, and a sample counts as much as its probability with the evidence is larger than the
-probability of drawing it. Most samples are drawn from tables that already know of the evidence below: each is
-multiplied by the messages that loopy belief propagation brings back from there (Yuan and Druzdzel, 2003). The others
-come from the tables as they are, with known variables set to their states (likelihood weighting; Fung and Chang, 1990;
-Shachter and Peot, 1990), so that no sample can count too much where these messages are wrong. All are weighted by the
+Variables are drawn along the arcs, and the weight of a sample is its probability with the evidence divided by the
+probability of drawing it. Most samples are drawn from tables that account for the evidence on descendants: each is
+multiplied by the backward messages of loopy belief propagation (Yuan and Druzdzel, 2003). The others are drawn from
+the unchanged tables, with known variables set to their states (likelihood weighting; Fung and Chang, 1990; Shachter and
+Peot, 1990), so that no sample gets too much weight where these messages are wrong. All are weighted by the
 mixture of both (Veach and Guibas, 1995). Only tables that the answer depends on are drawn from.
 """
 
@@ -35,23 +35,23 @@ FROM_MESSAGES = 0.8
 """The share of samples that are drawn from tables multiplied by messages."""
 
 UNCHANGED = 0.1
-"""The share of the table as it is in one multiplied by messages: no state is much less likely than it may be."""
+"""The share of the unchanged table in a table multiplied by messages, so that no state is sampled much too rarely."""
 
 ROUNDS = 30
 """Rounds of loopy belief propagation at most: the messages need not have converged to be of use."""
 
 FEW_SAMPLES = 30
-"""With an effective size below this standard errors are not to be trusted."""
+"""With an effective size below this, standard errors are not reliable."""
 
 
 class SampledPosterior(NamedTuple):
-    """A posterior by importance sampling, and how sure it is.
+    """A posterior by importance sampling, with standard errors.
 
     Attributes:
         probabilities: (rows, states) the estimate.
-        standard_errors: (rows, states) of the estimate; of a state that no sample is in, what so many samples leave
-            possible, about 0.7 divided by their effective size. 0 only where the evidence itself says what is true.
-        effective_size: (rows,) how many samples of equal weight it is worth; with a few, do not trust the errors.
+        standard_errors: (rows, states) of the estimate; for a state without samples about 0.7 divided by the effective
+            size. 0 only where the evidence determines the state.
+        effective_size: (rows,) the equivalent number of samples of equal weight; if small, the errors are unreliable.
     """
 
     probabilities: np.ndarray
@@ -60,20 +60,20 @@ class SampledPosterior(NamedTuple):
 
     @property
     def method(self) -> str:
-        """How it was found."""
+        """The method of inference."""
         return "importance sampling"
 
 
 class SampledQueries:
-    """Questions that a Bayesian network answers by drawing samples."""
+    """Queries that a Bayesian network answers by sampling."""
 
     def sampled_posterior(
         self, evidence: frames.Data, name: Name, *, samples: int = SAMPLES, seed: int = 0
     ) -> SampledPosterior:
         """Return the posterior of a variable in each row by importance sampling, with standard errors.
 
-        For networks whose cliques do not fit into memory. Look at the effective size: a warning tells where it is so
-        small that the errors are not to be trusted.
+        For networks whose cliques do not fit into memory. A warning is issued if the effective size is so small that
+        the errors are not reliable.
 
         Args:
             evidence: see `propagate`.
@@ -94,7 +94,7 @@ def sampled_posteriors(
     seed: int,
     impossible: str = "raise",
 ) -> dict[str, SampledPosterior]:
-    """The posteriors of some variables, from the same samples; see `SampledQueries.sampled_posterior`.
+    """Return the posteriors of some variables, from the same samples; see `SampledQueries.sampled_posterior`.
 
     With impossible="mark", a row that no sample goes with has the effective size 0, and zeros for its answers.
     """
@@ -118,7 +118,7 @@ def sampled_posteriors(
             if impossible == "mark":
                 continue
             raise ImpossibleEvidence(
-                f"none of {samples:,} samples goes with this evidence, which is impossible, or nearly so.",
+                f"none of {samples:,} samples agrees with this evidence, which is impossible or very improbable.",
                 rows=[row],
                 remedies=(Remedy("draw more", samples=...), "give less evidence"),
             )
@@ -143,7 +143,7 @@ def sampled_posteriors(
 
 
 def _error_of_a_state_not_drawn(effective: float) -> float:
-    """The standard error of a share that is 0 in so many samples, by the prior of Jeffreys: that of Beta(1/2, n + 1/2).
+    """Return the standard error of a share that is 0 in n samples, by Jeffreys' prior: that of Beta(1/2, n + 1/2).
 
     An estimate of 0 from finitely many samples does not mean that a state is impossible.
     """
@@ -151,7 +151,7 @@ def _error_of_a_state_not_drawn(effective: float) -> float:
 
 
 def _messages_of_evidence(network: BayesianNetwork, rows: Evidence) -> dict[str, np.ndarray]:
-    """For each variable, (rows, states): how well its states go with the evidence below, by loopy propagation.
+    """Return the approximate likelihood of the evidence for each state of each variable, by loopy propagation.
 
     None for a network without evidence, or whose evidence loopy propagation takes for impossible.
     """
@@ -175,7 +175,7 @@ def _weighted_samples(
     samples: int,
     random: np.random.Generator,
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """The states of variables in samples given a row of evidence, and the weight of each; the largest is one.
+    """Return samples of the variables given a row of evidence, and their weights, scaled to a maximum of 1.
 
     Those of some tables are drawn, in which what is not known has a table among them.
     """
@@ -216,7 +216,7 @@ def _weighted_samples(
 
 
 def _rows_summing_to_one(table: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
-    """A table with rows divided by their sums; rows of zeros are taken from another."""
+    """Return a table with rows divided by their sums; rows of zeros are taken from another table."""
     total = table.sum(axis=1, keepdims=True)
     found: np.ndarray = np.where(total > 0, table / np.where(total > 0, total, 1), otherwise)
     return found

@@ -1,4 +1,4 @@
-"""Structure from tests of independence: the PC algorithm (Spirtes, Glymour, 1991; PC-stable: Colombo, Maathuis, 2014).
+"""Structure from independence tests: the PC algorithm (Spirtes, Glymour, 1991; PC-stable: Colombo, Maathuis, 2014).
 
 All columns begin as neighbours. Two are no longer if they are independent given some of the other neighbours of one of
 them: sets of 0, 1, 2, ... columns are tried, with neighbours removed only after all sets of one size, so that the order
@@ -29,7 +29,7 @@ from .scores import MOST_FAMILY_CELLS
 
 
 class Separation(NamedTuple):
-    """The columns given which two others were found to be independent, and the p-value of that test."""
+    """The columns given which two others tested as independent, and the p-value."""
 
     given: tuple[str, ...]
     p_value: float
@@ -37,7 +37,7 @@ class Separation(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class IndependenceRecord:
-    """What a search by tests of independence found: `SearchRecord.independence`.
+    """The results of a search by independence tests: `SearchRecord.independence`.
 
     Attributes:
         alpha: the p-value above which two columns count as independent.
@@ -58,7 +58,7 @@ class IndependenceRecord:
 
 
 class _Skeleton(NamedTuple):
-    """Which columns are neighbours, what separates the others, and how strong the dependence of neighbours is."""
+    """The pairs of neighbours, the separating sets of the others, and the strength of dependence of neighbours."""
 
     beside: np.ndarray  # (columns, columns) whether two are neighbours
     separations: Mapping[tuple[int, int], tuple[tuple[int, ...], float]]
@@ -68,7 +68,7 @@ class _Skeleton(NamedTuple):
 
 @dataclass(frozen=True)
 class IndependenceTests:
-    """Tests of independence on the counts of a table.
+    """Independence tests on the counts of a table.
 
     Attributes:
         table: the rows, in which all columns are known.
@@ -80,11 +80,11 @@ class IndependenceTests:
 
     @classmethod
     def of(cls, table: FamilyTable, alpha: float) -> IndependenceTests:
-        """The tests on all rows of a table, whatever score it is made for."""
+        """Return the tests on all rows of a table, for any score."""
         return cls(replace(table, term="likelihood", train=table.rows), alpha)
 
     def statistics(self, one: int, others: np.ndarray, given: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """G2 of a column with each of some others, given a set of columns; and the degrees of freedom."""
+        """Return G2 of a column with each of some others, given a set of columns, and the degrees of freedom."""
         sizes = self.table.sizes
         columns = np.concatenate([[-1], others])
         scores = self.table.scores(one, given, columns, np.ones(len(columns)))
@@ -92,19 +92,19 @@ class IndependenceTests:
         return np.maximum(0.0, 2 * (scores[1:] - scores[0])), degrees
 
     def p_values(self, statistics: np.ndarray, degrees: np.ndarray) -> np.ndarray:
-        """The probability of a larger statistic if the columns are independent; 1 for a column of one state."""
+        """Return the p-values of independence tests; 1 for a column with one state."""
         from scipy.special import chdtrc
 
         return np.where(degrees > 0, chdtrc(np.maximum(degrees, 1), statistics), 1.0)
 
     def depends(self, one: int, other: int, given: tuple[int, ...]) -> bool:
-        """Whether two columns depend on each other given a set; True where there are too many joint states to count."""
+        """Return whether two columns are dependent given a set; True if there are too many joint states to count."""
         if prod(self.table.sizes[[one, other, *given]].tolist()) > MOST_FAMILY_CELLS:
             return True
         return bool(self.p_values(*self.statistics(one, np.array([other]), given))[0] <= self.alpha)
 
     def skeleton(self, rules: ArcRules) -> _Skeleton:
-        """Which columns are neighbours; sets of at most as many columns as the rules allow parents are tried."""
+        """Return the pairs of neighbours; tested given sets of at most as many columns as a column may have parents."""
         beside, fixed = rules.allowed | rules.allowed.T, rules.required | rules.required.T
         strength = np.full(beside.shape, np.inf)
         separations: dict[tuple[int, int], tuple[tuple[int, ...], float]] = {}
@@ -132,7 +132,7 @@ class IndependenceTests:
         return _Skeleton(beside, separations, np.minimum(strength, strength.T), tests)
 
     def _others(self, beside: np.ndarray, fixed: np.ndarray, one: int, given: tuple[int, ...]) -> np.ndarray:
-        """The neighbours of a column to test given a set; not those that the same test was made from."""
+        """Return the neighbours of a column to test given a set, without tests that were made before."""
         some = beside[one] & ~fixed[one]
         some[list(given)] = False
         some[:one] &= ~beside[:one, list(given)].all(axis=1)
@@ -141,7 +141,7 @@ class IndependenceTests:
 
 
 def structure_by_tests(tests: IndependenceTests, rules: ArcRules) -> tuple[Parents, IndependenceRecord]:
-    """The structure that the tests imply, in which every pair of neighbours has a direction; and how it was found.
+    """Return the structure that the tests imply, with a direction for every edge, and the record of the search.
 
     Two columns with a common neighbour, not neighbours themselves, and separated by a set without it, make a collider
     there if they depend on each other given the set and the neighbour. One that contradicts a rule for arcs, or a
@@ -179,7 +179,7 @@ def structure_by_tests(tests: IndependenceTests, rules: ArcRules) -> tuple[Paren
 def _direct_colliders(
     graph: PartlyDirected, found: _Skeleton, tests: IndependenceTests, names: tuple[str, ...]
 ) -> tuple[tuple[tuple[str, str, str], ...], int]:
-    """Direct the arcs of colliders, those of the largest p-values first; returns those left out, and how many tests."""
+    """Direct the arcs of colliders, largest p-values first; returns those left out, and the number of tests."""
     left_out, made = [], 0
     for (a, b), (given, _) in sorted(found.separations.items(), key=lambda one: (-one[1][1], one[0])):
         one, other = names[a], names[b]
@@ -197,7 +197,7 @@ def _direct_colliders(
 
 
 def _strongest_arcs(graph: PartlyDirected, found: _Skeleton, rules: ArcRules) -> dict[str, set[str]]:
-    """The arcs of a graph of which no structure has all, the strongest first; a warning names those left out."""
+    """Return as many arcs as form a structure, strongest first; a warning names those left out."""
     place = {name: number for number, name in enumerate(rules.names)}
     known = [(place[a], place[b]) for a, b in graph.equivalence_class().arcs]
     wanted = [*known, *((place[a], place[b]) for a, b in graph.loose())]
@@ -220,9 +220,9 @@ def _strongest_arcs(graph: PartlyDirected, found: _Skeleton, rules: ArcRules) ->
 
 
 def refuse_missing() -> LearningError:
-    """The error for rows with missing values, or hidden variables, where independence is to be tested."""
+    """Return the error for missing values or hidden variables, which independence tests do not support."""
     return LearningError(
-        "Some values are missing or hidden, and independence is tested in rows in which everything is known.",
+        "Some values are missing or hidden, and independence tests need complete rows.",
         remedies=(
             "impute them first (`complete`, `LatentImputer`)",
             Remedy("search by a score, which averages over them", method="order"),

@@ -1,4 +1,4 @@
-"""InfluenceDiagram: a Bayesian network with decisions and utilities, and the decisions of largest expected utility."""
+"""InfluenceDiagram: a Bayesian network with decisions and utilities, and its optimal policies."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ Utilities = Mapping[str, tuple[Sequence[Name], ArrayLike]]
 
 
 class InfluenceDiagram:
-    """A Bayesian network with decisions and utilities; the total utility is the sum of all.
+    """A Bayesian network with decisions and utilities; the total utility is the sum of all utilities.
 
     What is known at a decision is known at all later ones, and so are earlier decisions (no forgetting), unless `solve`
-    is asked for `limited_memory`.
+    is called with `limited_memory`.
 
     Args:
         network: the chance variables, and decisions that they depend on. The table of a decision, and arcs to it, are
@@ -78,7 +78,7 @@ class InfluenceDiagram:
             )
         named = settings.by_name(decisions, error=WiringError)
         if not named and not utilities:
-            raise WiringError("An InfluenceDiagram has a decision or a utility.", remedies="use the network alone")
+            raise WiringError("An InfluenceDiagram needs a decision or a utility.", remedies="use the network alone")
         variables = with_actions(network, named, actions)
         self._seen = {
             name: settings.variable_names(f"decisions[{name!r}]", seen, WiringError) for name, seen in named.items()
@@ -91,7 +91,7 @@ class InfluenceDiagram:
         self._utilities = {name: self._checked_utility(name, given) for name, given in utilities.items()}
         check_order_of_time(self.network, self._seen)
 
-    # What it is
+    # Properties
 
     @property
     def name(self) -> str:
@@ -100,16 +100,16 @@ class InfluenceDiagram:
 
     @property
     def variables(self) -> tuple[Variable, ...]:
-        """All variables, decisions among them."""
+        """All variables, including decisions."""
         return self.network.variables
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all variables, decisions among them."""
+        """The names of all variables, including decisions."""
         return self.network.names
 
     def variable(self, name: Name) -> Variable:
-        """A variable or decision by name."""
+        """Return a variable or decision by name."""
         return self.network.variable(name)
 
     @property
@@ -123,7 +123,7 @@ class InfluenceDiagram:
         return dict(self._utilities)
 
     def information(self, decision: Name) -> tuple[str, ...]:
-        """All that is known at a decision: what became known before it or an earlier one, and earlier decisions."""
+        """Return what is known at a decision: earlier observations and earlier decisions."""
         name = self._decision(decision)
         known: dict[str, None] = {}
         for one, seen in self._seen.items():
@@ -171,7 +171,7 @@ class InfluenceDiagram:
 
     def _checked_utility(self, name: str, given: Any) -> DecisionTable:
         if not isinstance(name, str) or not name.strip() or name in self.network.names:
-            raise WiringError(f"A utility has a name that no variable has. Got {name!r}.", remedies="rename it")
+            raise WiringError(f"A utility must have a name that no variable has. Got {name!r}.", remedies="rename it")
         if not isinstance(given, Sequence) or len(given) != 2:
             raise TableError(
                 f"The utility {name!r} is a pair: the variables it depends on, and its values. Got {given!r}.",
@@ -195,12 +195,12 @@ class InfluenceDiagram:
             raise TableError(f"The utility {name!r} has a value that is not finite.", remedies="use a large number")
         return DecisionTable(scope, values.reshape(sizes))
 
-    # Questions
+    # Queries
 
     def solve(
         self, given: frames.Data = None, *, limited_memory: bool = False, starts: int = 10, seed: int = 0
     ) -> Solution:
-        """The decisions of largest expected utility: a policy for each, and the expected utility.
+        """Return the policies with the largest expected utility, and that utility.
 
         With nothing forgotten the solution is exact. With `limited_memory` it is where few policies are possible, or
         nothing that is forgotten matters; else a local optimum by single policy updating (Lauritzen and Nilsson, 2001):
@@ -211,7 +211,7 @@ class InfluenceDiagram:
                 depends on it may then be given, too.
             limited_memory: whether each decision knows only what is listed for it, and forgets what was known before
                 (LIMID).
-            starts: how many initialisations single policy updating has.
+            starts: the number of initialisations of single policy updating.
             seed: of these.
         """
         settings.whole("starts", starts, 1)
@@ -233,7 +233,7 @@ class InfluenceDiagram:
     def _limited(
         self, states: Mapping[str, int], weights: Mapping[str, np.ndarray], starts: int, seed: int
     ) -> tuple[LimitedSolution, float | None]:
-        """The best policies with limited memory, and the expected utility with nothing forgotten, None if not known."""
+        """Return the best policies with limited memory, and the expected utility with perfect memory, if known."""
         free = {
             name: tuple(one for one in seen if one not in states)
             for name, seen in self._seen.items()
@@ -253,7 +253,7 @@ class InfluenceDiagram:
     def _tables(
         self, states: Mapping[str, int], weights: Mapping[str, np.ndarray]
     ) -> tuple[TableRoom, list[DecisionTable], list[DecisionTable]]:
-        """The number of states of each variable, and the probabilities and utilities where some states are known."""
+        """Return the number of states of each variable, and the probabilities and utilities at known states."""
         sizes = {variable.name: variable.cardinality for variable in self.variables}
         probabilities = [
             DecisionTable(
@@ -285,11 +285,11 @@ class InfluenceDiagram:
         return eliminate(*self._tables(states, weights), stages)
 
     def _evidence(self, given: frames.Data) -> tuple[dict[str, int], dict[str, np.ndarray]]:
-        """The states of one row of evidence by variable, and weights of states; an error where decisions matter."""
+        """Return the states of one row of evidence by variable, and soft evidence; an error on decisions."""
         rows = encode(self.network, self.network._checked(given))
         if rows.rows != 1:
             raise EvidenceError(
-                f"This question is asked of one row of evidence. Got {rows.rows:,} rows.",
+                f"This query takes one row of evidence. Got {rows.rows:,} rows.",
                 remedies="give one value for each variable",
             )
         _, hard, soft = hard_and_soft(rows, self.names)[0]
@@ -314,7 +314,7 @@ class InfluenceDiagram:
         return states, weights
 
     def action_values(self, decision: Name, given: frames.Data = None) -> dict[Label, float]:
-        """The expected utility of each action of a decision, if all others are decided as well as possible.
+        """Return the expected utility of each action of a decision, if all other decisions are optimal.
 
         Args:
             decision: its name.
@@ -323,7 +323,7 @@ class InfluenceDiagram:
         name = self._decision(decision)
         states, weights = self._evidence(given)
         if name in states:
-            raise EvidenceError(f"The decision {name!r} is made already.", column=name, remedies="leave it out")
+            raise EvidenceError(f"The decision {name!r} is given already.", column=name, remedies="leave it out")
         return {
             label: float(self._eliminated({**states, name: code}, weights, self._seen).utility)
             for code, label in enumerate(self.variable(name).labels)
@@ -337,7 +337,7 @@ class InfluenceDiagram:
         candidates: Collection[Name] | None = None,
         costs: Mapping[Any, float] | None = None,
     ) -> list[InformationValue]:
-        """What it is worth to know each variable before a decision, the most valuable first.
+        """Return the value of knowing each variable before a decision, most valuable first.
 
         The gain is the expected utility with the variable known at this decision and all later ones, less that
         without: never negative. Variables that depend on the decision cannot be known before it. Decisions forget
@@ -378,7 +378,7 @@ class InfluenceDiagram:
         return sorted(found, key=lambda one: -one.value)
 
     def with_policies(self, policies: Mapping[Any, Policy | Label]) -> BayesianNetwork:
-        """The Bayesian network in which each decision follows a policy, or has always the same action.
+        """Return the Bayesian network in which each decision follows a policy or a fixed action.
 
         Args:
             policies: by decision; actions of decisions that are not named have equal probabilities.
@@ -398,7 +398,7 @@ class InfluenceDiagram:
         return changed
 
     def expected_utility(self, policies: Mapping[Any, Policy | Label], given: frames.Data = None) -> float:
-        """The expected utility of given policies or actions.
+        """Return the expected utility of given policies or actions.
 
         Args:
             policies: by decision, see `with_policies`.
@@ -412,7 +412,7 @@ class InfluenceDiagram:
                 continue
             joint = network.joint(given, one.scope)
             if len(joint) != 1:
-                raise EvidenceError("The expected utility is that of one row of evidence.", remedies="give one row")
+                raise EvidenceError("The expected utility needs one row of evidence.", remedies="give one row")
             total += float((joint[0] * one.values).sum())
         return total
 

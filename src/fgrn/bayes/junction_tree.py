@@ -1,4 +1,4 @@
-"""Junction trees: which variables form cliques so that a network with loops becomes a tree (names and sizes only).
+"""Junction trees: cliques of variables by which a network with loops becomes a tree (names and sizes only).
 
 Variables are eliminated one after the other; each, with its neighbours at that time, is a clique, and is joined to the
 clique of the first of these neighbours to go. Cliques inside others are merged with them. A good order makes small
@@ -21,15 +21,15 @@ SMALL_TOTAL, TRIES = 50_000, 6
 """With more joint states than the first number, this many more orders are tried."""
 
 SPARSE_TOTAL = 8_000
-"""Joint states for each variable, up to which the quickest rule is good enough for one question: to sum
+"""Joint states per variable up to which the fastest rule is good enough for one query: to sum
 them takes no longer than to count which neighbours are not joined."""
 
 QUICK_TOTAL = 20_000
-"""Joint states for each variable, up to which a tree for one question is good enough: to sum them takes no longer than
+"""Joint states per variable up to which a tree for one query is good enough: to sum them takes no longer than
 another order."""
 
 MANY_TIMES = 4
-"""How many times as many joint states make it worth while to try equals in other orders for one question."""
+"""The ratio of joint states from which other orders of equal variables are tried for one query."""
 
 Steps = list[tuple[int, list[int]]]
 """Variables in the order of their elimination, each with its neighbours at that time, by number."""
@@ -56,12 +56,12 @@ class JunctionTree:
 
     @property
     def clusters(self) -> tuple[tuple[str, ...], ...]:
-        """The cliques; a second name for them."""
+        """The cliques; another name for `cliques`."""
         return self.cliques
 
     @cached_property
     def total(self) -> int:
-        """The number of joint states of all cliques."""
+        """The total number of joint states of all cliques."""
         return sum(self.states)
 
     @cached_property
@@ -94,13 +94,13 @@ class JunctionTree:
             beside[a].append((b, shared))
             beside[b].append((a, shared))
         order: list[tuple[int, int, tuple[str, ...]]] = [(root, -1, ())]
-        for number, before, _ in order:  # grows while it is walked
+        for number, before, _ in order:  # the list grows during the loop
             order += [(other, number, shared) for other, shared in beside[number] if other != before]
         return order
 
 
 def junction_tree(sizes: Mapping[str, int], scopes: Iterable[Sequence[str]], quick: bool = False) -> JunctionTree:
-    """Return a junction tree for tables with these scopes, with as few joint states as the rules find.
+    """Return a junction tree for tables with these scopes, with as few joint states as the heuristics find.
 
     With `quick`, the variable with the fewest neighbours goes first, and the rules are tried only if that leaves many
     joint states; see `SPARSE_TOTAL` and `QUICK_TOTAL`.
@@ -127,7 +127,7 @@ def junction_tree(sizes: Mapping[str, int], scopes: Iterable[Sequence[str]], qui
 
 @dataclass(frozen=True)
 class _Graph:
-    """Which variables are in one table: for each, the others as bits of a number."""
+    """The neighbours of each variable (those in a common table), as bits of an integer."""
 
     counts: Sequence[int]  # of states
     neighbours: Sequence[int]
@@ -149,21 +149,21 @@ class _Graph:
         return cls(counts, [joined[name] & ~bit[name] for name in names], list(alike.items()))
 
     def total(self, steps: Steps) -> int:
-        """The joint states of all cliques of an elimination."""
+        """Return the total number of joint states of all cliques of an elimination."""
         counts = self.counts
         return sum([counts[one] * prod([counts[k] for k in others]) for one, others in steps])
 
     def is_eliminated_by(self, steps: Steps) -> bool:
-        """Whether an elimination adds no edge: its largest cliques are those of the graph, and no order has fewer."""
+        """Return whether an elimination adds no edge, in which case its cliques are optimal."""
         return 2 * sum(len(others) for _, others in steps) == sum(mine.bit_count() for mine in self.neighbours)
 
     def weight(self, members: int) -> int:
-        """The sum of the states of some variables."""
+        """Return the sum of the states of some variables."""
         return sum(count * (members & same).bit_count() for count, same in self.alike)
 
 
 def places_of_bits(bits: int) -> list[int]:
-    """The places of the bits that are one."""
+    """Return the positions of the bits that are one."""
     found = []
     while bits:
         lowest = bits & -bits
@@ -245,7 +245,7 @@ def _eliminated(graph: _Graph, rule: EliminationRule, ranks: Sequence[int] | Non
 
 
 def _fewest_neighbours_first(graph: _Graph) -> Steps:
-    """Return the elimination order by the number of neighbours, for which no pairs are counted."""
+    """Return the elimination order by the number of neighbours, which needs no counts of pairs."""
     now = list(graph.neighbours)
     heap = [(mine.bit_count(), one) for one, mine in enumerate(now)]
     heapify(heap)

@@ -1,4 +1,4 @@
-"""Answers for many rows from the cliques of a junction tree: some rows side by side, one compiled pass over a clique.
+"""Answers for many rows from the cliques of a junction tree: several rows at once (lanes), in one compiled pass each.
 
 What is the same in all rows (tables without known variables, and messages from cliques with no others behind them) is
 multiplied once. Any other table or message is an array (states, lanes), and the product over a clique is never kept:
@@ -17,11 +17,11 @@ from ..engines.clique_lanes import LANES, CliquePass, Leg
 from .clique_sweeps import MANY_FACTORS, CliqueOrder, CliqueStep, CliqueSweep, RunningProduct
 
 SMALL_NUMBER = 1e-300
-"""The reciprocal of a smaller number may be none."""
+"""The reciprocal of a smaller number may overflow."""
 
 
 class VaryingTable(NamedTuple):
-    """A table that rows differ in, since they know states of some of its variables, or weights of a variable.
+    """A table that differs between rows, because some of its variables are known or have soft evidence.
 
     Attributes:
         names: its other variables, in the order of the cliques.
@@ -45,7 +45,7 @@ class VaryingTable(NamedTuple):
 
 
 class LaneMessage(NamedTuple):
-    """Where a message is in the working memory: its first cell, its variables in order, and its number of states."""
+    """The position of a message in the working memory: its first cell, its variables, and its number of states."""
 
     begin: int
     names: tuple[str, ...]
@@ -53,12 +53,12 @@ class LaneMessage(NamedTuple):
 
     @property
     def cells(self) -> slice:
-        """Its cells."""
+        """The range of its cells."""
         return slice(self.begin, self.begin + self.states)
 
 
 class InputGroup(NamedTuple):
-    """Messages into a clique that are multiplied before they come in, since the first has the variables of all others.
+    """Messages into a clique that are multiplied first, because one of them has the variables of all others.
 
     The product is written over the first if that is a table, which is not needed later.
 
@@ -74,7 +74,7 @@ class InputGroup(NamedTuple):
 
 
 class LaneSweep:
-    """The cliques of a junction tree with all that rows have in common, to be swept for some rows at a time.
+    """The cliques of a junction tree with everything that rows have in common, to be swept for some rows at a time.
 
     Args:
         order: the cliques from the root outwards.
@@ -119,12 +119,12 @@ class LaneSweep:
 
     @property
     def suits(self) -> bool:
-        """Whether no clique multiplies so many messages that their product might vanish."""
+        """Return whether no clique multiplies so many messages that their product might underflow."""
         return all(len(groups) < MANY_FACTORS for groups in self._groups.values())
 
     @property
     def numbers(self) -> int:
-        """How many numbers it holds: tables, products of cliques, what is summed of them at most, and messages."""
+        """The number of floats it holds: tables, products of cliques, intermediate sums, and messages."""
         tables = sum([table.numbers.size for _, _, table in self._tables if table.numbers is not None])
         products = sum([product.size for product in self._products.values()])
         root = self._products[self._order.steps[0].number].size
@@ -133,7 +133,7 @@ class LaneSweep:
     def joint(
         self, codes: Mapping[str, np.ndarray], weights: Mapping[str, np.ndarray], asked: Sequence[str]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(rows, states) of the joint distribution of some variables of the root, in order, and log-likelihoods.
+        """Return the joint distribution of some variables of the root, (rows, states), and log-likelihoods.
 
         The distribution is all zero in an impossible row. There are `LANES` rows.
 
@@ -156,7 +156,7 @@ class LaneSweep:
     def marginals(
         self, codes: Mapping[str, np.ndarray], weights: Mapping[str, np.ndarray]
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """(rows, states) of each variable that is wanted, in proportion to its probabilities, and log-likelihoods.
+        """Return the marginal of each wanted variable, not normalised, (rows, states), and log-likelihoods.
 
         See `joint`.
         """
@@ -183,7 +183,7 @@ class LaneSweep:
         return found, likelihood
 
     def _room(self, names: Sequence[str]) -> LaneMessage:
-        """Take room in the working memory for a message over some variables."""
+        """Reserve cells of the working memory for a message over some variables."""
         found = self._at(self._cells, tuple(names))
         self._cells = found.cells.stop
         return found
@@ -192,7 +192,7 @@ class LaneSweep:
         return LaneMessage(begin, names, prod([self._sizes[name] for name in names]))
 
     def _multiply(self, tables: list[list[RunningProduct]]) -> np.ndarray:
-        """Multiply what is the same in all rows, and send it towards the root where nothing else comes; (1,) logs."""
+        """Multiply the tables that are equal in all rows, and send constant messages towards the root; (1,) logs."""
         sweep = CliqueSweep(self._order, tables)
         for step in reversed(self._order.steps):
             _, product = sweep.product(step)
@@ -209,7 +209,7 @@ class LaneSweep:
         return sweep.logs
 
     def _to_be_scaled(self) -> set[int]:
-        """The cliques whose messages towards the root are scaled, so that no product is one of too many tables.
+        """Return the cliques whose messages towards the root are scaled, so that no product has too many factors.
 
         Those of few states and many tables first. All that rows share is scaled already.
         """
@@ -227,7 +227,7 @@ class LaneSweep:
         return scaled
 
     def _grouped(self, number: int) -> list[InputGroup]:
-        """The messages that come into a clique from tables and from behind, those multiplied before together."""
+        """Return the messages into a clique from tables and children, grouped by what is multiplied first."""
         behind = [self._shared[one.number] for one in self._below[number] if one.number not in self._same]
         groups: list[list[LaneMessage]] = []
         for message in sorted([*self._varying.get(number, ()), *behind], key=lambda one: -one.states):
@@ -247,7 +247,7 @@ class LaneSweep:
         return found
 
     def _find_homes(self, wanted: Sequence[str]) -> dict[tuple[int, tuple[str, ...]], list[str]]:
-        """Which message, by the clique that sends it and its variables, the distribution of a variable comes from.
+        """Return, for each variable, the message (sending clique, variables) that its marginal is computed from.
 
         The smallest that is shared by cliques, or one of its own.
         """
@@ -264,7 +264,7 @@ class LaneSweep:
         return homes
 
     def _sent(self, step: CliqueStep) -> tuple[CliquePass, list[LaneMessage]]:
-        """What a clique sends outwards: to each clique behind it, to variables of its own, and the root in all."""
+        """Return what a clique sends outwards: to its children, to marginals of its own variables, and in all."""
         names = [self._shared[one.number].names for one in self._below[step.number]]
         names += [one for number, one in self._homes if number == step.number and one not in names]
         names += [()] if step.before < 0 else []
@@ -291,7 +291,7 @@ class LaneSweep:
     def _swept_inwards(
         self, codes: Mapping[str, np.ndarray], weights: Mapping[str, np.ndarray], cells: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The working memory after messages went towards the root, and the logarithms of what was taken out.
+        """Return the working memory after messages towards the root, and the logarithms of the scales.
 
         All that the root multiplies is there then.
         """
@@ -312,7 +312,7 @@ class LaneSweep:
         return work, logs
 
     def _multiply_groups(self, step: CliqueStep, work: np.ndarray, logs: np.ndarray) -> None:
-        """Multiply the messages into a clique that come in together."""
+        """Multiply the messages into a clique that belong to one group."""
         for whole, members, shapes in self._groups[step.number]:
             if len(members) == 1:
                 continue
@@ -325,7 +325,7 @@ class LaneSweep:
                     _scale(work[whole.cells], logs)
 
     def _divide(self, new: np.ndarray, step: CliqueStep, work: np.ndarray) -> None:
-        """Replace the message from a clique by what it has to be multiplied by, so that it sums to the new one."""
+        """Replace the message from a clique by the factor that makes it sum to the new one."""
         mine = work[self._shared[step.number].cells]
         old = self._same.get(step.number, mine)
         if old.all():
@@ -336,21 +336,21 @@ class LaneSweep:
         mine[...] = ratio
 
     def _summed(self, message: np.ndarray, names: tuple[str, ...], name: str) -> np.ndarray:
-        """(lanes, states) the distribution of a variable of a message."""
+        """Return the marginal of a variable from a message, (lanes, states)."""
         shaped = message.reshape(*(self._sizes[one] for one in names), LANES)
         found: np.ndarray = shaped.sum(axis=tuple(axis for axis, one in enumerate(names) if one != name))
         return found.T
 
 
 def _made_to_sum_to_one(message: np.ndarray) -> np.ndarray:
-    """Divide a message by its sum in each lane, which is returned; zeros stay zero."""
+    """Divide a message by its sum in each lane, and return the sums; zeros stay zero."""
     total: np.ndarray = np.add.reduce(message, axis=0)
     _divide_lanes(message, total)
     return total
 
 
 def _scale(message: np.ndarray, logs: np.ndarray) -> None:
-    """Make the largest number of a message one in each lane, and add the logarithm of what it was to `logs`."""
+    """Scale a message to a maximum of 1 in each lane, and add the logarithm of the scale to `logs`."""
     largest = np.maximum.reduce(message, axis=0)
     with np.errstate(divide="ignore"):
         logs += np.log(largest)
@@ -358,7 +358,7 @@ def _scale(message: np.ndarray, logs: np.ndarray) -> None:
 
 
 def _divide_lanes(message: np.ndarray, numbers: np.ndarray) -> None:
-    """Divide a message by a number in each lane; by none where it is zero."""
+    """Divide a message by a number in each lane, except where the number is zero."""
     if numbers.min() > SMALL_NUMBER:
         message *= 1 / numbers  # many products are faster than as many quotients
     else:

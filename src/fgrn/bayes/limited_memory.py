@@ -1,4 +1,4 @@
-"""Best decisions where each knows only what is listed for it: limited memory influence diagrams (LIMIDs).
+"""Optimal policies of decisions with limited memory: limited memory influence diagrams (LIMIDs).
 
 Without the rule that nothing is forgotten there is no order in which decisions can be maximised one after the other.
 Three ways, the first that is possible (Lauritzen and Nilsson, 2001):
@@ -25,11 +25,11 @@ MOST_POLICIES = 300
 """Combinations of policies that are tried one by one."""
 
 LEAST_GAIN = 1e-12
-"""A gain of a smaller part of the expected utility is rounding."""
+"""A smaller gain, relative to the expected utility, is a rounding error."""
 
 
 class LimitedSolution(NamedTuple):
-    """Policies of decisions that forget.
+    """Policies of decisions with limited memory.
 
     Attributes:
         utility: the expected utility.
@@ -44,7 +44,7 @@ class LimitedSolution(NamedTuple):
 
 @dataclass(frozen=True)
 class LimitedMemory:
-    """The tables of a diagram whose decisions know only what is listed for each.
+    """The tables of a diagram whose decisions know only the variables listed for each.
 
     Attributes:
         room: the number of states of each variable, and what tables may take.
@@ -66,7 +66,7 @@ class LimitedMemory:
         return self.room.sizes
 
     def solve(self, starts: int, seed: int) -> LimitedSolution:
-        """The best policies found.
+        """Return the best policies found.
 
         Args:
             starts: how often single policy updating begins: once with all actions equally probable, then at random.
@@ -88,7 +88,7 @@ class LimitedMemory:
         return max((self._updated(one) for one in begins), key=lambda one: one.utility)
 
     def _updated(self, policies: Mapping[str, DecisionTable]) -> LimitedSolution:
-        """Single policy updating, the decision with most policies first."""
+        """Improve policies by single policy updating, the decision with most policies first."""
         followed, found = dict(policies), dict[str, DecisionTable]()
         order = sorted(self.seen, key=lambda name: -self._policies(name))
         before, utility = -np.inf, -np.inf
@@ -103,7 +103,7 @@ class LimitedMemory:
         return LimitedSolution(utility, found, False)
 
     def _best_alone(self, name: str, policies: Mapping[str, DecisionTable]) -> Eliminated:
-        """The best policy of one decision, where all others follow theirs."""
+        """Return the best policy of one decision, given those of all others."""
         others = [table for one, table in policies.items() if one != name]
         rest = (self.chance | set(self.seen)) - {name, *self.seen[name]}
         stages = [DecisionStage(None, frozenset(self.seen[name])), DecisionStage(name, frozenset(rest))]
@@ -116,29 +116,29 @@ class LimitedMemory:
         return [self.sizes[one] for one in self._scope(name)]
 
     def _policies(self, name: str) -> float:
-        """How many policies a decision has."""
+        """Return the number of policies of a decision."""
         return float(self.sizes[name]) ** prod(self._shape(name)[:-1])
 
     def _even(self, name: str) -> DecisionTable:
-        """All actions equally probable."""
+        """Return the policy in which all actions are equally probable."""
         return DecisionTable(self._scope(name), np.full(self._shape(name), 1 / self.sizes[name]))
 
     def _every(self, name: str) -> Iterator[DecisionTable]:
-        """Each policy of a decision."""
+        """Yield each policy of a decision."""
         *above, actions = self._shape(name)
         for chosen in product(range(actions), repeat=prod(above)):
             yield self._table(name, np.array(chosen, dtype=int))
 
     def _drawn(self, name: str, random: np.random.Generator) -> DecisionTable:
-        """A policy at random."""
+        """Return a random policy."""
         *above, actions = self._shape(name)
         return self._table(name, random.integers(actions, size=prod(above)))
 
     def _table(self, name: str, chosen: np.ndarray) -> DecisionTable:
-        """The policy that takes an action for each joint state of what is known."""
+        """Return the policy with given actions for the joint states of what is known."""
         return DecisionTable(self._scope(name), np.eye(self.sizes[name])[chosen].reshape(self._shape(name)))
 
     def _followed(self, name: str, utilities: DecisionTable) -> DecisionTable:
-        """The policy that takes the first action of largest utility."""
+        """Return the policy of the first action with the largest utility."""
         whole = np.broadcast_to(on_scope(utilities, self._scope(name)), self._shape(name))
         return self._table(name, whole.argmax(axis=-1).ravel())

@@ -22,10 +22,10 @@ TOLERANCE = 1e-12
 """A step that gains no more than this share of the log-likelihood is the last."""
 
 RIDGE = 1e-9
-"""Share of the largest second derivative that is added to all: coefficients that the counts hardly tell stay put."""
+"""Share of the largest second derivative that is added to all, so that poorly determined coefficients do not move."""
 
 LARGEST = 300.0
-"""The largest log-odds: what never happens in the data would have infinite ones."""
+"""The largest log-odds, which would be infinite for events that never occur in the data."""
 
 SPREAD = 0.1
 """The standard deviation of coefficients in random starts."""
@@ -33,7 +33,7 @@ SPREAD = 0.1
 
 @dataclass(frozen=True, eq=False)
 class LogisticForm(ReadOnlyArrays):
-    """The form of a logistic table; see the module.
+    """The form of a logistic table; see the module docstring.
 
     Attributes:
         sizes: the states of each parent.
@@ -82,19 +82,19 @@ class LogisticForm(ReadOnlyArrays):
         return self.table(self.coefficients(table))
 
     def design(self, rows: np.ndarray) -> np.ndarray:
-        """The indicators of some rows of the table: one, and for each parent's states but the first."""
+        """Return the design matrix of some rows of the table: an intercept, and indicators of parents' states."""
         parts = [np.ones((len(rows), 1))]
         states = np.unravel_index(rows, self.sizes) if self.sizes else ()
         parts += [np.eye(size)[state][:, 1:] for size, state in zip(self.sizes, states, strict=True)]
         return np.concatenate(parts, axis=1)
 
     def table(self, coefficients: np.ndarray) -> np.ndarray:
-        """The table of some coefficients: (joint states of the parents, states of the child)."""
+        """Return the table of some coefficients: (joint states of the parents, states of the child)."""
         every = np.arange(prod(self.sizes))
         return np.asarray(np.exp(_log_shares(self.design(every) @ coefficients)))
 
     def coefficients(self, table: np.ndarray) -> np.ndarray:
-        """The coefficients from a table, at the rows in which at most one parent is not in its first state."""
+        """Return the coefficients of a table, from the rows in which at most one parent is not in its first state."""
         with np.errstate(divide="ignore"):
             odds = np.log(table[:, 1:]) - np.log(table[:, :1])
         odds = np.clip(odds, -LARGEST, LARGEST).reshape(*self.sizes, self.width - 1)
@@ -106,7 +106,7 @@ class LogisticForm(ReadOnlyArrays):
         return np.concatenate(rows)
 
     def updated(self, table: np.ndarray, counts: np.ndarray, before: np.ndarray) -> np.ndarray:
-        """See `TableForm`: Newton's method, from the coefficients as they are."""
+        """See `TableForm`: Newton's method, from the current coefficients."""
         rows = np.flatnonzero(counts.any(axis=1))
         design, weights = self.design(rows), counts[rows]
         here = self.coefficients(table)
@@ -132,7 +132,7 @@ class LogisticForm(ReadOnlyArrays):
 
 
 def _log_shares(odds: np.ndarray) -> np.ndarray:
-    """The logarithms of probabilities from log-odds against the first state."""
+    """Return the logarithms of probabilities from log-odds against the first state."""
     whole = np.concatenate([np.zeros((len(odds), 1)), np.clip(odds, -LARGEST, LARGEST)], axis=1)
     whole -= whole.max(axis=1, keepdims=True)
     found: np.ndarray = whole - np.log(np.exp(whole).sum(axis=1, keepdims=True))

@@ -18,7 +18,7 @@ from .realisation import ScopedTable
 
 
 class MarkovNetwork(FactoredModel):
-    """A discrete factor graph: the probability of all states together is proportional to the product of the factors.
+    """A Markov network (factor graph): the joint probability is proportional to the product of the factors.
 
     Factors are called "f0", "f1", ... in their order. `log_likelihood` is the logarithm of the product, summed over all
     that is unknown: without evidence, the logarithm of the partition function.
@@ -61,7 +61,7 @@ class MarkovNetwork(FactoredModel):
         return cls(variables, factors, name=document.name, properties=document.properties)
 
     def factor(self, name: str) -> np.ndarray:
-        """Return the numbers of a factor, one axis for each of its variables; read-only."""
+        """Return the values of a factor, with an axis for each of its variables; read-only."""
         try:
             return self._factors[name]
         except (KeyError, TypeError):
@@ -71,14 +71,14 @@ class MarkovNetwork(FactoredModel):
         yield from zip(self._scopes, self._factors.values(), strict=True)
 
     def table(self, name: Name) -> np.ndarray:
-        """The numbers of a factor, (joint states of all its variables but the last, states of the last); read-only."""
+        """Return the values of a factor, (joint states of all its variables but the last, states of the last)."""
         values = self.factor(name_of(name))
         return values.reshape(-1, values.shape[-1] if values.ndim else 1)
 
     def learn(self, *arguments: Any, **options: Any) -> Any:
         """Raise a LearningError: factors are not distributions, and cannot be learnt."""
         raise LearningError(
-            "The factors of a MarkovNetwork are no distributions, and are not learnt. Learn a BayesianNetwork."
+            "The factors of a MarkovNetwork are not distributions, and are not learnt. Learn a BayesianNetwork."
         )
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The product of two tables of a clique, summed over some of its variables, by products of matrices.
+"""The product of two tables of a clique, summed over some of its variables, by matrix products.
 
 Variables of both tables that are summed over are the inner axis of the matrices; for each joint state of the other
 variables of both there is one product. The table over all variables, which is larger than both, is never made.
@@ -12,16 +12,16 @@ from math import prod
 import numpy as np
 
 MANY_CELLS = 2**14
-"""Joint states of a clique, from which the axes of its tables are looked at."""
+"""Joint states of a clique from which matrix products are considered."""
 
 MANY_MULTIPLICATIONS = 512
-"""Multiplications in one product of matrices, below which to begin it takes longer than to make the large table."""
+"""Multiplications of a matrix product below which starting it takes longer than computing the large table."""
 
 
 def summed_by_matrices(
     one: np.ndarray, other: np.ndarray, sizes: Sequence[int], axes: Sequence[int]
 ) -> np.ndarray | None:
-    """The product of two tables summed over some axes, which are left out; None where matrices are no faster.
+    """Return the product of two tables summed over some axes; None if matrix products are not faster.
 
     Args:
         one: a table with an axis for rows, and one for each variable, of one entry if it does not depend on it.

@@ -1,4 +1,4 @@
-"""Learning of a mixture of hidden trees that share the tables of columns with a tree learnt from all rows.
+"""Learning a mixture of hidden trees that share the tables of columns with a tree learnt from all rows.
 
 Rows are divided into groups by k-means. For each group a tree is learnt by EM: only the tables between hidden
 variables, with a prior that is worth some rows as the first tree expects them. Then each row is assigned to the tree
@@ -31,13 +31,13 @@ ROWS_AT_ONCE = 2**13
 """Rows whose nearest centre is found at once."""
 
 LEAST_GAIN = 3e-4
-"""The part of the log-likelihood of rows kept back that a round must gain, so that there is another."""
+"""The relative gain in held-out log-likelihood that a round must reach for another round to follow."""
 
 MOST_KEPT_CELLS = 2**27
-"""Of the tables of all trees and rounds that a checkpoint keeps: 1 GiB."""
+"""The most cells of the tables of all trees and rounds in a checkpoint: 1 GiB."""
 
 TREES, ROUNDS, TREE_EPOCHS, STRENGTH = 16, 4, 5, 15.0
-"""Unless given: the trees, rounds, epochs of each tree in a round, and rows of the prior for each hidden state."""
+"""Defaults: trees, rounds, epochs of each tree in a round, and rows of the prior for each hidden state."""
 
 
 def tree_mixture(
@@ -58,16 +58,16 @@ def tree_mixture(
     device: str | None = None,
     precision: str | None = None,
 ) -> TreeMixture:
-    """Return a mixture of trees that share the tables of columns with a hidden tree that has been learnt.
+    """Return a mixture of trees that share the tables of columns with a learnt hidden tree.
 
     Args:
         network: the hidden tree, see `hidden_tree`; it is not changed.
         data: the rows it was learnt from.
-        trees: how many.
-        rounds: how often the trees are learnt, and rows put to the most probable tree in between.
+        trees: the number of trees.
+        rounds: the number of rounds in which the trees are learnt and rows are assigned to the most probable tree.
         epochs: of EM, for each tree in each round.
-        strength: how many rows the prior of each tree is worth, for each state of a hidden variable: its tables are
-            near those of the network if few rows speak for others.
+        strength: the number of rows that the prior of each tree is worth, for each state of a hidden variable: with few
+            rows the tables stay near those of the network.
         weights: one weight per row.
         validation: other rows. The round after which they are the most probable is kept; if that is none of them, the
             network itself, as a mixture of one tree. Learning ends with a round in which they gain next to nothing.
@@ -78,7 +78,7 @@ def tree_mixture(
             that were learnt before are not learnt again, and the mixture is the same to the last bit. Where the trees
             of all rounds take more than 1 GiB nothing is kept.
         engine: see `Network.learn`, and so are the others.
-        threads: how many threads.
+        threads: the number of threads.
         device: where engine="torch" computes.
         precision: of its numbers.
     """
@@ -138,7 +138,7 @@ def _tables_of_trees(
 
 
 def _table(network: Network, name: str) -> np.ndarray:
-    """The table of a hidden variable, or the prior of the root."""
+    """Return the table of a hidden variable, or the prior of the root."""
     return own_table(network._spec.layout, network._parameters.values, name)
 
 
@@ -149,13 +149,13 @@ def mean_log_likelihood(mixture: TreeMixture, rows: Evidence, **run: Any) -> flo
 
 
 class _Watched:
-    """Calls a function of the user's after every epoch, and knows whether it asked to end."""
+    """Calls a callback of the user after every epoch, and records whether it requested a stop."""
 
     def __init__(self, watch: em.Watcher | None) -> None:
         self.watch, self.ended = watch, False
 
     def of(self, tree: int) -> em.Watcher | None:
-        """The function for the epochs of one tree."""
+        """Return the callback for the epochs of one tree."""
         if self.watch is None:
             return None
 
@@ -193,13 +193,13 @@ def nearest_centres(table: Evidence, sizes: list[int], groups: int, seed: int = 
 
 
 def _points_of(table: Evidence, scale: np.ndarray, means: np.ndarray) -> Iterator[np.ndarray]:
-    """The rows as points, some at a time."""
+    """Yield the rows as points, some at a time."""
     for first in range(0, table.rows, ROWS_AT_ONCE):
         codes = table.codes[first : first + ROWS_AT_ONCE]
         yield np.where(codes < 0, means, codes / scale).astype(np.float32)
 
 
 def _nearest(points: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    """The number of the centre that is nearest to each point."""
+    """Return the number of the centre nearest to each point."""
     found: np.ndarray = (2 * points @ centres.T - (centres**2).sum(axis=1)).argmax(axis=1)
     return found

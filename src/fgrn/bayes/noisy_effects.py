@@ -1,4 +1,4 @@
-"""The arithmetic of noisy-max tables: a variable is the largest of independent effects of its parents and of a leak.
+"""The arithmetic of noisy-max tables: a variable is the maximum of independent effects of its parents and a leak.
 
 Each parent i has, for each of its states, a distribution of its effect z_i over the ranks 0 (none), 1, ... of the
 child; in one of its states, "off", it has no effect. A further effect, the leak, does not depend on parents. The child
@@ -28,7 +28,7 @@ STEPS = 20
 """EM steps for the hidden effects in one M-step."""
 
 NOISE = 1e-12
-"""A share of a probability that is taken for rounding when effects are found from a table."""
+"""A difference of this share of a probability counts as rounding error when effects are recovered from a table."""
 
 Effects: TypeAlias = list[np.ndarray]
 """The leak as one row, and for each parent a row for each of its states: distributions over ranks."""
@@ -36,7 +36,7 @@ Effects: TypeAlias = list[np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class NoisyMaxForm(ReadOnlyArrays):
-    """The form of a noisy-max table; see the module.
+    """The form of a noisy-max table; see the module docstring.
 
     Attributes:
         sizes: the states of each parent.
@@ -93,7 +93,7 @@ class NoisyMaxForm(ReadOnlyArrays):
         return np.full((count, self.ranks), 1 / self.ranks)
 
     def _filled(self, rows: Callable[[int], np.ndarray]) -> Effects:
-        """The effects that are given, and others made by a function of the number of rows."""
+        """Return the given effects, and the others from a function of the number of rows."""
         found: Effects = []
         for number, given in enumerate(self.given):
             if given is not None:
@@ -108,14 +108,14 @@ class NoisyMaxForm(ReadOnlyArrays):
     # Tables
 
     def table(self, effects: Effects) -> np.ndarray:
-        """The table of some effects: (joint states of the parents, states of the child)."""
+        """Return the table of some effects: (joint states of the parents, states of the child)."""
         total = effects[0]
         for some in effects[1:]:
             total = _larger_rank(total[:, None, :], some[None]).reshape(-1, self.ranks)
         return self.by_state(total)
 
     def effects(self, table: np.ndarray) -> Effects:
-        """The effects from a table, at the rows in which at most one parent is not off.
+        """Return the effects in a table, from the rows in which at most one parent is not off.
 
         What the table does not tell, since the leak hides it, is no effect.
         """
@@ -130,7 +130,7 @@ class NoisyMaxForm(ReadOnlyArrays):
         return found
 
     def by_state(self, by_rank: np.ndarray) -> np.ndarray:
-        """Rows over ranks as rows over the states of the child."""
+        """Return rows over ranks as rows over the states of the child."""
         out = np.empty_like(by_rank)
         out[:, list(self.order)] = by_rank
         return out
@@ -150,7 +150,7 @@ class NoisyMaxForm(ReadOnlyArrays):
         return self.table(effects)
 
     def _step(self, effects: Effects, first: Effects, states: np.ndarray, weights: np.ndarray) -> Effects:
-        """One EM step, from the counts of the ranks of the child in each row of the table."""
+        """Return the effects after one EM step, from the counts of the child's ranks in each row of the table."""
         each = [some[state] for some, state in zip(effects, states, strict=True)]
         found: Effects = []
         for number, others in enumerate(_all_others(each)):
@@ -170,7 +170,7 @@ class NoisyMaxForm(ReadOnlyArrays):
 
 
 def _larger_rank(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """The distribution of the larger of two independent ranks, along the last axis."""
+    """Return the distribution of the maximum of two independent ranks, along the last axis."""
     below = np.cumsum(one, axis=-1)
     below = np.concatenate([np.zeros_like(below[..., :1]), below[..., :-1]], axis=-1)
     found: np.ndarray = one * np.cumsum(other, axis=-1) + below * other
@@ -178,7 +178,7 @@ def _larger_rank(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _all_others(each: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """For each of some effects the distribution of the largest of all others."""
+    """Return, for each effect, the distribution of the maximum of all others."""
     none = np.zeros_like(each[0])
     none[:, 0] = 1
     after = [none]
@@ -193,7 +193,7 @@ def _all_others(each: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def _without_leak(rows: np.ndarray, leak: np.ndarray) -> np.ndarray:
-    """The distribution of an effect from that of the larger of it and the leak."""
+    """Return the distribution of an effect, from that of its maximum with the leak."""
     reached = np.cumsum(leak)
     found = np.zeros_like(rows)
     below = np.zeros(len(rows))

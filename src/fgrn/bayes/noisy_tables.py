@@ -1,4 +1,4 @@
-"""NoisyMax and NoisyOr: tables of variables that are the largest of independent effects of their parents."""
+"""NoisyMax and NoisyOr: tables of variables that are the maximum of independent effects of their parents."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from .compact_tables import (
 from .noisy_effects import NoisyMaxForm
 
 AFFIRMATIVE = frozenset({"yes", "true", "y", "t", "present", "positive", "on"})
-"""Labels that nobody means to be the state without an effect."""
+"""Labels that cannot mean the state without an effect."""
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyMax(CompactTable):
-    """A variable that is the largest of independent effects of its parents (Henrion, 1989; Diez, 1993).
+    """A variable that is the maximum of independent effects of its parents (Henrion, 1989; Diez, 1993).
 
     Each parent has, for each of its states, a distribution of its effect over the states of the variable, and no effect
     in its state `off`. The leak is the effect of all causes that are not among the parents.
@@ -112,7 +112,7 @@ class NoisyMax(CompactTable):
         return {"kind": NoisyMax.kind, "effects": rows, "leak": leak[0], "off": off}
 
     def _off_state(self, variable: Variable) -> int:
-        """The state in which a variable has, or is, no effect."""
+        """Return the state of a variable that means no effect."""
         if isinstance(self.off, Mapping):
             named = settings.by_name(self.off)
             if variable.name in named:
@@ -129,7 +129,7 @@ class NoisyMax(CompactTable):
         return 0
 
     def _leak_row(self, child: Variable, order: Sequence[int]) -> np.ndarray | None:
-        """The leak as a row over ranks."""
+        """Return the leak as a row over ranks."""
         if self.leak is None:
             return None
         if np.ndim(self.leak) == 0 and self.leak == 0:
@@ -140,7 +140,7 @@ class NoisyMax(CompactTable):
     def _effect_rows(
         self, rows: ArrayLike, parent: Variable, off: int, child: Variable, order: Sequence[int]
     ) -> np.ndarray:
-        """The effects of a parent as rows over ranks."""
+        """Return the effects of a parent as rows over ranks."""
         what = f"The effect of {parent.name!r} on {child.name!r}"
         found = checked_distributions(rows, what, (parent.cardinality, child.cardinality))[:, list(order)]
         if found[off, 0] != 1:
@@ -152,7 +152,7 @@ class NoisyMax(CompactTable):
         return found
 
     def _shown(self, rows: np.ndarray, form: NoisyMaxForm) -> Any:
-        """The effects of a parent as they are given: by state of the child."""
+        """Return the effects of a parent in the form of the arguments: by state of the child."""
         return form.by_state(rows).tolist()
 
     def _shown_leak(self, row: np.ndarray, form: NoisyMaxForm) -> Any:
@@ -161,7 +161,7 @@ class NoisyMax(CompactTable):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NoisyOr(NoisyMax):
-    """A variable of two states that each parent may cause by itself (Pearl, 1988).
+    """A variable of two states that each parent can cause independently (Pearl, 1988).
 
     P(no effect | parents) is the product of 1 - leak and of 1 - effect over the parents that are present.
 

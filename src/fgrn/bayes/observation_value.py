@@ -1,4 +1,4 @@
-"""Mutual information, which variable to ask for next, conflict of evidence."""
+"""Mutual information, the value of observing a variable, and the conflict of evidence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..tables.missing import is_missing_value
 
 
 class Observation(NamedTuple):
-    """What observing a variable would tell of a target: mutual information in nats, what it costs, and the difference.
+    """The value of observing a variable for a target: mutual information in nats, its cost, and the difference.
 
     Attributes:
         name: of the variable.
@@ -36,7 +36,7 @@ class Observation(NamedTuple):
 
 
 class InformationQueries:
-    """Questions about information that a Bayesian network answers."""
+    """Queries about information that a Bayesian network answers."""
 
     @property
     @abstractmethod
@@ -45,22 +45,22 @@ class InformationQueries:
 
     @abstractmethod
     def variable(self, name: Name) -> Variable:
-        """A variable by name."""
+        """Return a variable by name."""
 
     @abstractmethod
     def joint(self, evidence: frames.Data, names: Sequence[Name]) -> np.ndarray:
-        """The joint distribution of some variables."""
+        """Return the joint distribution of some variables."""
 
     @abstractmethod
     def propagate(self, evidence: frames.Data = None, **options: Any) -> Messages:
-        """The marginals of all variables and the log-likelihood."""
+        """Return the marginals of all variables and the log-likelihood."""
 
     @abstractmethod
     def parents(self, name: Name) -> tuple[str, ...]:
-        """The parents of a variable."""
+        """Return the parents of a variable."""
 
     def mutual_information(self, one: Name, other: Name, given: frames.Data = None) -> float:
-        """How much two variables tell of each other, in nats, given one row of evidence."""
+        """Return the mutual information of two variables, in nats, given one row of evidence."""
         joint = self.joint(given, [self.variable(one).name, self.variable(other).name])
         _check_one_row(joint)
         return _mutual_information(joint[0])
@@ -73,7 +73,7 @@ class InformationQueries:
         candidates: Collection[Name] | None = None,
         costs: Mapping[Name, float] | None = None,
     ) -> list[Observation]:
-        """What to observe next to know a target: the value of each variable, the most valuable first.
+        """Return the value of observing each variable for knowing a target, most valuable first.
 
         The value is the expected decrease of the target's entropy in nats (mutual information), less the cost. A
         variable of which a distribution is given is not known.
@@ -89,7 +89,7 @@ class InformationQueries:
         known = known_names(encode(me, me._checked(given)))
         if aim in known:
             raise EvidenceError(
-                f"The target {aim!r} is known already: nothing tells more of it.", remedies="leave out its value"
+                f"The target {aim!r} is known already, so that nothing adds to it.", remedies="leave out its value"
             )
         prices = settings.by_name(costs, self.variable)
         for name, price in prices.items():
@@ -113,7 +113,7 @@ class InformationQueries:
         return sorted(found, key=lambda one: -one.value)
 
     def _information(self, aim: str, names: Collection[str], given: frames.Data) -> dict[str, float]:
-        """The mutual information of a variable and each of some others, given one row of evidence.
+        """Return the mutual information of a variable with each of some others, given one row of evidence.
 
         The distribution of all others given each state of the variable takes one row of evidence for each state.
         """
@@ -134,7 +134,7 @@ class InformationQueries:
         return {name: _mutual_information(share[0][states, None] * seen.marginal(name)) for name in names}
 
     def conflict(self, given: frames.Data) -> float:
-        """The conflict of evidence: log of the product of the probabilities of its parts over that of all together.
+        """Return the conflict of evidence: log(product of the probabilities of its parts / probability of all).
 
         Above 0 the values go together less often than if they were independent (Jensen et al., 1991): a hint that one
         is wrong, or that the case is a rare one.
@@ -154,20 +154,20 @@ class InformationQueries:
 
 
 def _mutual_information(joint: np.ndarray) -> float:
-    """The mutual information of the two axes of a joint distribution, in nats."""
+    """Return the mutual information of the two axes of a joint distribution, in nats."""
     product = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
     some = joint > 0
     return max(0.0, float((joint[some] * np.log(joint[some] / product[some])).sum()))
 
 
 def _single_value(value: Any) -> Any:
-    """The value of a column of one row."""
+    """Return the value of a column with one row."""
     return value if frames.is_bare(value) or isinstance(value, frames.Coded) or len(value) != 1 else value[0]
 
 
 def _check_one_row(found: np.ndarray) -> None:
     if len(found) != 1:
         raise EvidenceError(
-            f"This question is asked of one row of evidence. Got {len(found):,} rows.",
+            f"This query takes one row of evidence. Got {len(found):,} rows.",
             remedies="give one value for each variable",
         )

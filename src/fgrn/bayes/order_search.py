@@ -1,4 +1,4 @@
-"""Search over orders of columns: every column has the best parents among those before it (Teyssier and Koller, 2005).
+"""Search over orders of columns, in which each has the best parents among those before it (Teyssier and Koller, 2005).
 
 There are fewer orders than structures, none has a cycle, and one step changes many arcs at once. A step moves a column
 to another place: it goes there by exchanges of two columns next to each other, which change what these two may have as
@@ -25,7 +25,7 @@ Family = tuple[int, frozenset[int]]
 
 
 class _Remembered(NamedTuple):
-    """Parents of a column that were found for some order; those of the highest score are the least."""
+    """Parents of a column found for some order; sorted by score, highest first."""
 
     rank: tuple[float, int, tuple[int, ...]]
     score: float
@@ -35,7 +35,7 @@ class _Remembered(NamedTuple):
 
 @dataclass
 class OrderSearch:
-    """A local search over orders, under rules for arcs.
+    """A local search over orders, under rules on arcs.
 
     Attributes:
         scores: of families.
@@ -56,7 +56,7 @@ class OrderSearch:
     _settled: dict[Family, frozenset[int]] = field(default_factory=dict)
 
     def run(self, start: Parents, restarts: int, seed: int) -> Parents:
-        """The best structure found from the order of a given one; its own parents are among those that are chosen.
+        """Return the best structure found, starting from the order of a given one, whose parents are candidates too.
 
         Args:
             start: the structure to begin with, which keeps the rules.
@@ -81,7 +81,7 @@ class OrderSearch:
         return tuple(best.parents(child) for child in range(len(start)))
 
     def _improved(self, order: _Order, random: np.random.Generator) -> _Order:
-        """Move each column to its best place, until no move gains."""
+        """Move each column to its best position, until no move gains."""
         unmoved = 0
         line: list[int] = []
         while unmoved < len(order.columns) and not self.stopped:
@@ -96,7 +96,7 @@ class OrderSearch:
         return order
 
     def family(self, child: int, before: int) -> _Remembered:
-        """The best parents of a column among those before it, which are a number with a bit for each."""
+        """Return the best parents of a column among those before it, given as bits of an integer."""
         key = child, before
         found = self._chosen.get(key)
         if found is None:
@@ -106,7 +106,7 @@ class OrderSearch:
         return found
 
     def _remember(self, child: int, parents: frozenset[int]) -> None:
-        """Keep parents of a column among those that later orders may choose."""
+        """Store parents of a column as candidates for later orders."""
         if (child, parents) not in self._kept:
             self._kept.add((child, parents))
             score = self.scores.score(child, parents)
@@ -115,7 +115,7 @@ class OrderSearch:
             insort(self._known.setdefault(child, []), one)
 
     def _greedy(self, child: int, before: int) -> frozenset[int]:
-        """Parents among the columns before, added and removed one by one while that gains."""
+        """Return parents among the columns before, added and removed one by one while the score increases."""
         parents = frozenset(np.flatnonzero(self.rules.required[:, child]).tolist())
         while True:
             added = next((one for one in self._additions(child, parents) if before >> one & 1), None)
@@ -128,7 +128,7 @@ class OrderSearch:
             parents = self._reduced(child, other)
 
     def _additions(self, child: int, parents: frozenset[int]) -> list[int]:
-        """The columns that gain as one more parent, that of the largest gain first."""
+        """Return the columns that gain as another parent, largest gain first."""
         key = child, parents
         found = self._gaining.get(key)
         if found is None:
@@ -142,7 +142,7 @@ class OrderSearch:
         return found
 
     def _exchanges(self, child: int, parents: frozenset[int]) -> list[tuple[int, frozenset[int]]]:
-        """The columns that gain in the place of a parent, with the new parents, that of the largest gain first."""
+        """Return the columns that gain in place of a parent, with the new parents, largest gain first."""
         key = child, parents
         found = self._gaining_instead.get(key)
         if found is None:
@@ -159,7 +159,7 @@ class OrderSearch:
         return found
 
     def _reduced(self, child: int, parents: frozenset[int]) -> frozenset[int]:
-        """Parents less those without which the score is higher, taken away one by one."""
+        """Return parents after removing, one by one, those without which the score is higher."""
         key = child, parents
         found = self._settled.get(key)
         if found is None:
@@ -186,7 +186,7 @@ class _Order:
 
     @classmethod
     def of(cls, search: OrderSearch, columns: list[int]) -> _Order:
-        """An order with its scores."""
+        """Return an order with its scores."""
         before, seen = [0] * len(columns), 0
         for column in columns:
             before[column] = seen
@@ -195,11 +195,11 @@ class _Order:
         return cls(search, columns, before, score, sum(score))
 
     def parents(self, child: int) -> frozenset[int]:
-        """The best parents of a column among those before it."""
+        """Return the best parents of a column among those before it."""
         return self.search.family(child, self.before[child]).parents
 
     def swap(self, place: int) -> bool:
-        """Exchange the columns at a place and after it; False where a required arc leads from one to the other."""
+        """Exchange the columns at a position and after it; False if a required arc connects them."""
         one, other = self.columns[place], self.columns[place + 1]
         if self.search.rules.required[one, other]:
             return False
@@ -213,7 +213,7 @@ class _Order:
         return True
 
     def shift(self, place: int, target: int) -> int:
-        """Move the column at a place towards another place, as far as required arcs allow; where it stands then."""
+        """Move a column towards another position, as far as required arcs allow; returns its new position."""
         while place != target:
             step = 1 if target > place else -1
             if not self.swap(min(place, place + step)):
@@ -222,7 +222,7 @@ class _Order:
         return place
 
     def place_best(self, column: int) -> bool:
-        """Move a column to the place of the highest score; False if it stands there."""
+        """Move a column to the position with the highest score; False if it is there already."""
         begin = place = self.columns.index(column)
         self.total = sum(self.score)
         best, score = begin, self.total

@@ -1,4 +1,4 @@
-"""Results of influence diagrams: the policy of each decision, the expected utility, the value of information."""
+"""Results of influence diagrams: the policies of decisions, the expected utility, the value of information."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Policy(ReadOnlyArrays):
-    """What to do at a decision, for each joint state of the known variables that it depends on.
+    """A policy: the action of a decision for each joint state of the known variables that it depends on.
 
     Attributes:
         decision: the decision, whose states are its actions.
@@ -38,16 +38,16 @@ class Policy(ReadOnlyArrays):
 
     @property
     def actions(self) -> np.ndarray:
-        """The number of the best action for each state of what it depends on; the first one of equals."""
+        """The number of the best action for each joint state of what it depends on; the first of equal ones."""
         return np.asarray(self.utilities.argmax(axis=-1))
 
     @property
     def table(self) -> np.ndarray:
-        """The policy as P(action | what it depends on): (joint states, actions), with a one in each row."""
+        """Return the policy as P(action | what it depends on), (joint states, actions), with one 1 in each row."""
         return np.asarray(np.eye(self.decision.cardinality)[self.actions.ravel()])
 
     def choose(self, known: Mapping[Any, Label] | None = None) -> Label:
-        """The best action where the variables that it depends on have these states."""
+        """Return the best action at these states of the variables that it depends on."""
         given = by_name(known)
         missing = [one.name for one in self.depends_on if one.name not in given]
         if missing:
@@ -60,7 +60,7 @@ class Policy(ReadOnlyArrays):
         return self.decision.labels[int(self.actions[place])]
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """For each state of what it depends on the best action, and what it gains over the second best."""
+        """Return, for each joint state of what it depends on, the best action and its gain over the second best."""
         found = []
         for place in product(*(range(one.cardinality) for one in self.depends_on)):
             values = np.sort(self.utilities[place])
@@ -73,7 +73,7 @@ class Policy(ReadOnlyArrays):
         return found
 
     def to_frame(self) -> Any:
-        """The policy as a pandas data frame; the column `advantage` is the gain over the second best action."""
+        """Return the policy as a pandas data frame; `advantage` is the gain over the second best action."""
         return frame_of_records(self.as_dicts())
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
@@ -93,7 +93,7 @@ class Policy(ReadOnlyArrays):
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The best decisions of an influence diagram.
+    """The optimal policies of an influence diagram.
 
     Attributes:
         expected_utility: of these decisions.
@@ -112,14 +112,14 @@ class Solution:
 
     @property
     def _how_sure(self) -> str:
-        """What to say of a local optimum."""
+        """Return a sentence on whether the solution is only a local optimum."""
         if self.exact:
             return ""
         most = "" if self.bound is None else f"; with nothing forgotten {self.bound:.6g}"
         return f" (a local optimum: no change of a single policy is better{most})"
 
     def policy(self, decision: Name) -> Policy:
-        """The policy of a decision."""
+        """Return the policy of a decision."""
         found = self.policies.get(name_of(decision))
         if found is None:
             raise unknown_name("free decision", decision, self.policies)
@@ -135,7 +135,7 @@ class Solution:
 
 
 class InformationValue(NamedTuple):
-    """What it is worth to know a variable before a decision.
+    """The value of knowing a variable before a decision.
 
     Attributes:
         name: of the variable.

@@ -1,4 +1,4 @@
-"""Questions to a model that are answered from the part of it they depend on, with what is known put into the tables."""
+"""Queries answered from the part of a model that they depend on, with evidence entered into the tables."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ if TYPE_CHECKING:
     from ..flow.parameters import Parameters, Specification
 
 FEW_ROWS = 16
-"""Rows whose posterior is always computed from what it depends on."""
+"""Up to this many rows, posteriors are always computed from the tables they depend on."""
 
 MOST_KEPT = 2**17
-"""Variables of a model times its pruned models that are kept: they can be made again."""
+"""The most cached variables times pruned models."""
 
 LARGE_TOTAL = 2**16
-"""Joint states of the cliques of the whole, from which few rows are always asked of what is not known in them."""
+"""Joint states of the cliques of the whole model from which a few rows always use cliques of unknown variables."""
 
 STATE_COST, VARIABLE_COST = 0.007, 60.0
-"""Microseconds: for a joint state of a clique in a row, and for a variable of a junction tree that is made."""
+"""Microseconds for a joint state of a clique in a row, and for a variable of a junction tree that is built."""
 
 
 class VariableList(NamedTuple):
-    """Variables as the messages on edges know them: their names, labels and numbers of states."""
+    """Variables in the form of `Messages`: their names, labels and numbers of states."""
 
     names: tuple[str, ...]
     labels: tuple[Labels, ...]
     cardinality: np.ndarray
 
     def edge(self, name: Name) -> int:
-        """The number of a variable."""
+        """Return the number of a variable."""
         return self.names.index(name_of(name))
 
 
@@ -84,7 +84,7 @@ class TableArrays:
 
 
 class PrunedQueries:
-    """Pruned answers of a model that is given by tables."""
+    """Pruned answers of a model given by tables."""
 
     memory_limit: float | None
     _variables: dict[str, Variable]
@@ -95,7 +95,7 @@ class PrunedQueries:
     _kept_arrays: TableArrays | None
 
     def _pruned(self, data: frames.Data, target: tuple[str, ...]) -> np.ndarray | None:
-        """The joint distribution of some variables in each row, from what it depends on.
+        """Return the joint distribution of some variables in each row, from the tables it depends on.
 
         None for many rows that an engine answers faster, and for impossible ones, of which the whole says why.
         """
@@ -126,7 +126,7 @@ class PrunedQueries:
         changed: Mapping[str, np.ndarray],
         likelihood: bool,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The joint distribution of some variables in rows that know the same ones, and their log-likelihood.
+        """Return the joint distribution of some variables, and log-likelihoods, of rows with the same known variables.
 
         A distribution is all zero where the evidence is impossible.
 
@@ -159,7 +159,7 @@ class PrunedQueries:
         weighted: frozenset[str],
         changed: Mapping[str, np.ndarray],
     ) -> tuple[ScopedTable, ...]:
-        """Those of some tables that may make evidence impossible: with zeros or weights, and what is joined to them."""
+        """Return the tables that may make evidence impossible: with zeros or soft evidence, or connected to such."""
         zeros = self._arrays.with_zeros
         some = [
             part for part in apart if part.name in zeros or part.name in changed or not weighted.isdisjoint(part.scope)
@@ -167,7 +167,7 @@ class PrunedQueries:
         return self._graph.joined_to(some, apart, known) if some else ()
 
     def _near(self, target: tuple[str, ...], known: frozenset[str], weighted: frozenset[str]) -> PrunedModel:
-        """The tables that the distribution of a target depends on, and those that are apart from it."""
+        """Return the tables that the distribution of a target depends on, and those separated from it."""
 
         def tables() -> tuple[Sequence[ScopedTable], tuple[str, ...], tuple[ScopedTable, ...]]:
             near, apart = self._graph.near_and_apart(target, known, weighted)
@@ -178,7 +178,7 @@ class PrunedQueries:
     def _question(
         self, kind: str, target: tuple[str, ...], known: frozenset[str], weighted: frozenset[str], tables: Any
     ) -> PrunedModel:
-        """A pruned model, made of what `tables` returns; or kept from before.
+        """Return a pruned model built from the result of `tables`, or a cached one.
 
         It is kept when it is complete, for threads may ask one model at once.
 
@@ -202,7 +202,7 @@ class PrunedQueries:
     def _pruned_messages(
         self, data: frames.Data, kept: tuple[str, ...], parts: Collection[str], impossible: str = "raise"
     ) -> Messages | None:
-        """The marginals of some variables and the log-likelihood, from cliques of what is not known.
+        """Return the marginals of some variables and the log-likelihood, from cliques of unknown variables.
 
         None where the cliques of the whole model are faster, and for impossible rows, of which the whole says why.
         """
@@ -243,7 +243,7 @@ class PrunedQueries:
         )  # fmt: skip
 
     def _pruned_likelihood(self, data: frames.Data) -> np.ndarray:
-        """The log-likelihood of each row, from what is known and its ancestors; -inf where it is impossible."""
+        """Return the log-likelihood of each row, from the evidence and its ancestors; -inf if it is impossible."""
         model: Any = self
         evidence = encode(model, model._checked(data))
         logs = np.zeros(evidence.rows)
@@ -252,7 +252,7 @@ class PrunedQueries:
         return logs
 
     def _pruned_likeliest(self, data: frames.Data) -> tuple[dict[str, np.ndarray], np.ndarray] | None:
-        """The states of all variables that are likeliest together, from cliques of what is not known; log-probability.
+        """Return the most probable joint states of all variables, from cliques of unknown ones; log-probability.
 
         None where the cliques of the whole model are faster, and for impossible rows, of which the whole says why.
         """
@@ -274,7 +274,7 @@ class PrunedQueries:
         return codes, logs + evidence.log_scale + _taken_out(self._parts)
 
     def _pruned_max_marginals(self, data: frames.Data, names: Sequence[str]) -> dict[str, np.ndarray] | None:
-        """For each state of some variables, the log-probability of the best assignment with it, (rows, states).
+        """Return the log-probability of the best assignment with each state of some variables, (rows, states).
 
         None where the cliques of the whole model are faster, and for impossible rows, of which the whole says why.
         """
@@ -298,7 +298,7 @@ class PrunedQueries:
     def _pruned_samples(
         self, data: frames.Data, names: Sequence[str], each: int, random: np.random.Generator
     ) -> dict[str, np.ndarray] | None:
-        """States of some variables drawn given each row, `each` for one row after the other, by variable.
+        """Return samples of some variables given each row, `each` for one row after another, by variable.
 
         None where the cliques of the whole model are faster, and for impossible rows, of which the whole says why.
         """
@@ -323,7 +323,7 @@ class PrunedQueries:
         return {name: np.concatenate([np.zeros(0, dtype=np.int64), *(one[name] for one in found)]) for name in names}
 
     def _questions_of_all(self, evidence: Evidence) -> list[tuple[np.ndarray, PrunedModel]] | None:
-        """The cliques of what is not known in all tables, with the rows of each; None if the whole is faster."""
+        """Return the cliques of unknown variables for each pattern of evidence; None if the whole model is faster."""
         model: Any = self
         groups = hard_and_soft(evidence, model.names)
         if self._fits() and not self._may_pay(evidence.rows, len(groups)):
@@ -340,7 +340,7 @@ class PrunedQueries:
         return TableGraph(self._parts)
 
     def _may_pay(self, rows: int, patterns: int) -> bool:
-        """Whether rows through the cliques of the whole model take longer than making cliques for each pattern."""
+        """Return whether the cliques of the whole model are slower than building cliques for each pattern."""
         model: Any = self
         if rows <= FEW_ROWS and model.tree.total >= LARGE_TOTAL:
             return True
@@ -349,7 +349,7 @@ class PrunedQueries:
     def _pays(
         self, groups: Sequence[tuple[np.ndarray, frozenset[str], frozenset[str]]], found: Sequence[PrunedModel]
     ) -> bool:
-        """Whether rows through the cliques of pruned models take less time than through those of the whole."""
+        """Return whether the cliques of pruned models are faster than those of the whole model."""
         model: Any = self
         if not self._fits():
             return True
@@ -361,14 +361,14 @@ class PrunedQueries:
 
     @property
     def _arrays(self) -> TableArrays:
-        """The tables as they are now; kept until they change."""
+        """The current tables, cached until they change."""
         found = self._kept_arrays
         if found is None or found.parameters is not self._parameters:
             found = self._kept_arrays = TableArrays(self._parts, self._variables, self._spec, self._parameters)
         return found
 
     def _fits(self) -> bool:
-        """Whether the cliques of the whole model fit in memory, and in a Network."""
+        """Return whether the cliques of the whole model fit into memory, and into a Network."""
         model: Any = self
         try:
             return bool(model.tree)
@@ -377,11 +377,11 @@ class PrunedQueries:
 
 
 def _rows_of(evidence: Evidence, rows: np.ndarray) -> Evidence:
-    """Some rows of the evidence, in order; itself if they are all."""
+    """Return some rows of the evidence, in order; the same object if they are all rows."""
     return evidence if len(rows) == evidence.rows else evidence.take(rows)
 
 
 def _taken_out(parts: Sequence[ScopedTable]) -> float:
-    """The logarithm of what tables that are no distributions were divided by; their largest number is one."""
+    """Return the logarithms of the scales by which tables other than distributions were divided."""
     scales = [np.log(part.table.max()) for part in parts if not part.conditional and part.table is not None]
     return float(sum(scales))

@@ -1,4 +1,4 @@
-"""Convert a discrete model to a network in reduced normal form: by its junction tree (exact), or with its loops.
+"""Conversion of a discrete model to reduced normal form: by its junction tree (exact), or with its loops.
 
 exact   every clique is a Diverter over the product space of its variables; what two cliques share is a variable
 between them; a table comes in as a Factor, and a variable of the model ends at one of its cliques
@@ -40,7 +40,7 @@ class ScopedTable:
 
 
 def alike_in_all_but_start(one: ScopedTable, other: ScopedTable) -> bool:
-    """Return whether two tables differ in nothing but their initial numbers."""
+    """Return whether two tables differ only in their initial values."""
     kept = ("name", "scope", "learn", "tie", "support", "conditional")
     return type(one.form) is type(other.form) and all(same(getattr(one, name), getattr(other, name)) for name in kept)
 
@@ -113,7 +113,7 @@ def loopy(variables: Mapping[str, Variable], parts: Sequence[ScopedTable]) -> li
 
 
 def _directed(variables: Mapping[str, Variable], parts: Sequence[ScopedTable]) -> Iterator[Block]:
-    """Return the blocks of a directed model: a Source or SISO for each variable, and a Diverter for its children."""
+    """Yield the blocks of a directed model: a Source or SISO for each variable, and a Diverter for its children."""
     fresh = _Names(variables)
     children: dict[str, list[str]] = {name: [] for name in variables}
     for part in parts:
@@ -152,7 +152,7 @@ def _directed(variables: Mapping[str, Variable], parts: Sequence[ScopedTable]) -
 
 
 def _undirected(variables: Mapping[str, Variable], parts: Sequence[ScopedTable]) -> Iterator[Block]:
-    """Return the blocks of an undirected model: a Diverter for each factor, and for the copies of each variable."""
+    """Yield the blocks of an undirected model: a Diverter for each factor, and for the copies of each variable."""
     fresh = _Names(variables)
     parts = [*parts, *lonely(variables, parts)]
     links = _links(variables, [part.scope for part in parts], fresh)
@@ -223,7 +223,7 @@ def _links(
 
 
 class _Names:
-    """Makes names that are not in use yet."""
+    """Makes unused names."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         self._taken = set(taken)

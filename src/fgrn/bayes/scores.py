@@ -1,4 +1,4 @@
-"""Scores of structures (BIC, AIC, BDeu, K2, held-out log-likelihood): sums over variables with their parents.
+"""Scores of structures (BIC, AIC, BDeu, K2, held-out log-likelihood), as sums over families.
 
 With N rows, N_ijk of them in which variable i has state k and its parents joint state j, N_ij = sum over k, r_i states
 and q_i joint states of the parents, in natural logarithms:
@@ -8,7 +8,7 @@ and q_i joint states of the parents, in natural logarithms:
     bdeu             sum log Gamma(a / q_i) - log Gamma(N_ij + a / q_i)
                      + sum log Gamma(N_ijk + a / (q_i r_i)) - log Gamma(a / (q_i r_i))         Heckerman et al. (1995)
     k2               the same with prior counts of 1 for a cell and r_i for a joint state      Cooper, Herskovits (1992)
-    log_likelihood   sum M_ijk log((N_ijk + s) / (N_ij + s r_i)): of rows M kept back, under tables of the others
+    log_likelihood   sum M_ijk log((N_ijk + s) / (N_ij + s r_i)): of rows M held out, under tables of the others
 
 a is the equivalent sample size, s the smoothing. Structures are equally probable a priori.
 """
@@ -37,12 +37,12 @@ NO_COLUMN = np.array([-1])
 
 @dataclass(frozen=True)
 class ScoreRule:
-    """Which score, and its settings; the formulas are at the head of this file.
+    """The score and its settings; the formulas are in the module docstring.
 
     Attributes:
         name: one of SCORES.
         equivalent_size: a of "bdeu": how many rows the prior stands for.
-        held_out: the share of the rows that "log_likelihood" keeps back, drawn at random.
+        held_out: the share of the rows that "log_likelihood" holds out, drawn at random.
         smoothing: s of "log_likelihood", there more than 0; and of the tables that are learnt.
         seed: of the draw.
     """
@@ -73,11 +73,11 @@ class ScoreRule:
         return "likelihood" if self.name in ("bic", "aic") else "dirichlet"
 
     def penalty(self, weight: float) -> float:
-        """What every free parameter costs."""
+        """The penalty for every free parameter."""
         return {"bic": max(0.0, log(weight) / 2), "aic": 1.0}.get(self.name, 0.0)
 
     def cell_priors(self, cells: np.ndarray) -> np.ndarray:
-        """The prior count of each cell of tables with so many cells."""
+        """Return the prior count of each cell of tables with these numbers of cells."""
         if self.name == "bdeu":
             return self.equivalent_size / cells
         return np.full(len(cells), self.smoothing if self.name == "log_likelihood" else 1.0)
@@ -86,7 +86,7 @@ class ScoreRule:
 def refuse_large_families(
     names: Sequence[str], sizes: Sequence[int], parents: Sequence[frozenset[int]], remedy: str
 ) -> None:
-    """An error if a column of a structure has so many joint states with its parents that they are not counted."""
+    """Raise an error if a column has too many joint states with its parents to be counted."""
     for child, some in enumerate(parents):
         cells = prod(sizes[one] for one in (child, *some))
         if cells > MOST_FAMILY_CELLS:
@@ -99,7 +99,7 @@ def refuse_large_families(
 
 
 class FamilyScores:
-    """Scores of families (a child and its parents) on the rows of a table; each family is counted once and kept."""
+    """Scores of families (a child and its parents) on the rows of a table; each is computed once and cached."""
 
     def __init__(self, table: FamilyTable, rule: ScoreRule, weight: float) -> None:
         self.table, self.rule = table, rule
@@ -111,7 +111,7 @@ class FamilyScores:
 
     @classmethod
     def of(cls, evidence: Evidence, sizes: Sequence[int], rule: ScoreRule, threads: int | None = None) -> FamilyScores:
-        """The scores of a table of codes in which all is known; column by column, as `sizes` has their states."""
+        """Return the scores of a complete table of codes, stored by column; `sizes` are the numbers of states."""
         if rule.name != "log_likelihood":
             evidence = merged(evidence) or evidence
         order = np.flatnonzero(evidence.row_weights > 0)
@@ -130,11 +130,11 @@ class FamilyScores:
         return cls(table, rule, evidence.weight)
 
     def parent_states(self, parents: frozenset[int]) -> int:
-        """The number of joint states of some columns."""
+        """Return the number of joint states of some columns."""
         return prod(self.sizes[list(parents)].tolist())
 
     def score(self, child: int, parents: frozenset[int]) -> float:
-        """The score of a family; minus infinity if its table would be too large."""
+        """Return the score of a family; minus infinity if its table would be too large."""
         key = child, parents
         if key not in self._one:
             for last in parents:  # counted already as one parent more than the others
@@ -152,7 +152,7 @@ class FamilyScores:
         return self._one[key]
 
     def with_one_more(self, child: int, parents: frozenset[int], allowed: np.ndarray) -> np.ndarray:
-        """The scores of a family with each column as one parent more, (columns,); minus infinity if not allowed.
+        """Return the scores of a family with each column as another parent, (columns,); -inf if not allowed.
 
         `allowed` depends on the child alone.
         """
@@ -173,5 +173,5 @@ class FamilyScores:
         return self._more[key]
 
     def total(self, parents: Sequence[frozenset[int]]) -> float:
-        """The score of a structure: the parents of each column."""
+        """Return the score of a structure, given by the parents of each column."""
         return float(sum(self.score(child, some) for child, some in enumerate(parents)))

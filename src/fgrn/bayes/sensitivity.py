@@ -1,4 +1,4 @@
-"""One-way sensitivity: a posterior probability as an exact function of one number of a table, or of each of them all.
+"""One-way sensitivity analysis: a posterior probability as an exact function of one number of a table.
 
 P(target, evidence) and P(evidence) are both linear in a number x of a table if the other numbers of its row change in
 proportion (Castillo, Gutiérrez and Hadi, 1997). The lines of all numbers of a table come from one question: with D the
@@ -50,7 +50,7 @@ class Sensitivity:
     parameter: float
 
     def __call__(self, value: float | np.ndarray) -> Any:
-        """The posterior probability where the number has a value from 0 to 1."""
+        """Return the posterior probability at a value of the number from 0 to 1."""
         if not np.all((np.asarray(value) >= -NOISE) & (np.asarray(value) <= 1 + NOISE)):
             raise FgrnError(f"A number of a table is a probability, from 0 to 1. Got {value!r}.", value=value)
         a, b, _, _ = self.coefficients
@@ -58,7 +58,7 @@ class Sensitivity:
         return found if isinstance(value, np.ndarray) else float(found)
 
     def _evidence(self, value: float | np.ndarray) -> Any:
-        """The probability of the evidence but for a factor; an error where it is impossible."""
+        """Return the probability of the evidence up to a factor; an error if it is impossible."""
         found = self.coefficients[2] * value + self.coefficients[3]
         if np.any(found <= 0):
             raise ImpossibleEvidence("The evidence is impossible where the number has this value.", value=value)
@@ -66,28 +66,28 @@ class Sensitivity:
 
     @property
     def probability(self) -> float:
-        """The posterior probability as it is now."""
+        """The posterior probability at the current value."""
         return float(self(self.parameter))
 
     @property
     def derivative(self) -> float:
-        """How much the probability changes with the number, as it is now."""
+        """The derivative of the probability with respect to the number, at its current value."""
         a, b, c, d = self.coefficients
         return float((a * d - b * c) / self._evidence(self.parameter) ** 2)
 
     @property
     def range(self) -> tuple[float, float]:
-        """The smallest and the largest probability of all values of the number, as far as they are possible."""
+        """The smallest and the largest probability over all values of the number at which evidence is possible."""
         ends = self.at_ends(0.0, 1.0)
         return min(ends), max(ends)
 
     def at_ends(self, low: float, high: float) -> list[float]:
-        """The probability at two values of the number, without those at which the evidence is impossible."""
+        """Return the probability at two values of the number, without those at which evidence is impossible."""
         return [float(self(x)) for x in (low, high) if self.coefficients[2] * x + self.coefficients[3] > 0]
 
 
 class NumberSensitivity(NamedTuple):
-    """What one number of a table, P(state | parents), does to a posterior probability.
+    """The effect of one number of a table, P(state | parents), on a posterior probability.
 
     Attributes:
         variable: whose table it is.
@@ -119,7 +119,7 @@ class NumberSensitivity(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sensitivities:
-    """What each number of the tables of a network does to a posterior probability; `fgrn.plots.tornado` draws it.
+    """The effects of all numbers of the tables on a posterior probability; `fgrn.plots.tornado` draws them.
 
     Attributes:
         target: the variable and its state.
@@ -159,7 +159,7 @@ class Sensitivities:
 
 
 class SensitivityQueries:
-    """Questions about the numbers of tables that a Bayesian network answers."""
+    """Sensitivity analyses that a Bayesian network answers."""
 
     @property
     @abstractmethod
@@ -168,14 +168,14 @@ class SensitivityQueries:
 
     @abstractmethod
     def variable(self, name: Name) -> Variable:
-        """A variable by name."""
+        """Return a variable by name."""
 
     @abstractmethod
     def parents(self, name: Name) -> tuple[str, ...]:
-        """The parents of a variable."""
+        """Return the parents of a variable."""
 
     def sensitivity(self, target: tuple[Name, Label], parameter: TableNumber, given: frames.Data = None) -> Sensitivity:
-        """How a posterior probability depends on one number of a table: exactly, as a function.
+        """Return a posterior probability as an exact function of one number of a table.
 
         Args:
             target: a variable and its state, whose probability is asked for.
@@ -202,7 +202,7 @@ class SensitivityQueries:
     def sensitivities(
         self, target: tuple[Name, Label], given: frames.Data = None, *, spread: float = 0.1
     ) -> Sensitivities:
-        """Which numbers of all tables a posterior probability depends on most: each is varied alone.
+        """Return the numbers of tables that a posterior probability depends on most, each varied alone.
 
         A number x goes from (1 - spread) x to (1 + spread) x, at most 1; the others of its row change in proportion.
         Numbers of 0 stay. Evidence that is impossible at an end leaves the probability as it is there.
@@ -246,12 +246,12 @@ class SensitivityQueries:
         return Sensitivities((aim.name, aim.labels[state]), probability, float(spread), kept)
 
     def _lines(self, aim: Variable, state: int, child: Variable, given: frames.Data) -> _Lines:
-        """P(target, evidence) and P(evidence) as lines in each number of a table, but for a common factor."""
+        """Return P(target, evidence) and P(evidence) as linear functions of each number of a table, up to a factor."""
         me: Any = self
         evidence = encode(me, me._checked(given))
         if len(evidence.log_scale) != 1:
             raise EvidenceError(
-                f"This question is asked of one row of evidence. Got {len(evidence.log_scale):,} rows.",
+                f"This query takes one row of evidence. Got {len(evidence.log_scale):,} rows.",
                 remedies="give one value for each variable",
             )
         ((_, known, weighted),) = hard_and_soft(evidence, self.names)
@@ -289,19 +289,19 @@ class _Lines(NamedTuple):
 
     @property
     def matters(self) -> np.ndarray:
-        """Whether the posterior probability changes with a number."""
+        """Return whether the posterior probability depends on a number."""
         one, other = self.target_begin * self.evidence_end, self.target_end * self.evidence_begin
         changes: np.ndarray = np.abs(one - other) > NOISE * (one + other)
         return changes
 
     def at(self, cell: tuple[int, ...]) -> tuple[float, float, float, float]:
-        """The coefficients of `Sensitivity` of one number."""
+        """Return the coefficients of `Sensitivity` of one number."""
         begin, end, low, high = (float(one[cell]) for one in self)
         return end - begin, begin, high - low, low
 
 
 def _line_of_each(cells: np.ndarray, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The sum of cells times the numbers of a table, where one number is 0 and where it is 1.
+    """Return the sum of cells times the numbers of a table, at 0 and at 1 of each number.
 
     The others of its row, the last axis, change in proportion; where it is 1 already, equally. What is rounding in
     comparison with the sum is zero.

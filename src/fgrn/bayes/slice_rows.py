@@ -1,4 +1,4 @@
-"""Rows of sequences in the step network of a dynamic network: their steps, messages, and expected counts (E-step)."""
+"""Rows of sequences in the step network of a dynamic network: their messages and expected counts (E-step)."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ BYTES_PER_CELL = 64
 
 
 def refuse_impossible_slices(impossible: np.ndarray) -> None:
-    """Raise if there are rows of probability zero given the rows before them, naming them."""
+    """Raise an error that names the rows that are impossible given the rows before them."""
     refuse_impossible(impossible, (*REMEDIES[:2], "see which rows these are: log_likelihood(data) is -inf there"))
 
 
 @dataclass(frozen=True, eq=False)
 class SliceRows:
-    """Encoded rows of sequences, with the step network that they are seen in."""
+    """Encoded rows of sequences, with the step network that models them."""
 
     structure: SliceStructure
     model: BayesianNetwork
@@ -41,7 +41,7 @@ class SliceRows:
 
     @cached_property
     def _distinct(self) -> tuple[np.ndarray, np.ndarray]:
-        """A row of each kind, and the kind of each row; every row is of its own kind if some have distributions."""
+        """A row of each kind, and the kind of each row; all rows differ if some have distributions."""
         if self.evidence.soft.shape[1]:
             each = np.arange(self.evidence.rows)
             return each, each
@@ -51,7 +51,7 @@ class SliceRows:
         return first, which.ravel()
 
     def _pair_network(self) -> tuple[Network, str]:
-        """The network with past and what is handed on in one clique, and the name of the edge that carries both."""
+        """The network with `past` and `next` in one clique, and the name of the edge that carries both."""
         network = self.model._tree_network((self.structure.names[0], *self.structure.now))
         joint = self.model._joint_name()
         name = next(one.variable.name for one in network.blocks if isinstance(one, Factor) and one.name == joint)
@@ -87,7 +87,7 @@ class SliceRows:
         )
 
     def steps(self) -> SliceSteps:
-        """P(next, what is seen | past) of each row."""
+        """Return P(next, evidence | past) of each row."""
         rows, which = self._kinds()
         network, name = self._pair_network()
         found = network.propagate(rows, keep=[name], parts=["marginal", "likelihood"], impossible="mark")
@@ -95,7 +95,7 @@ class SliceRows:
         return self._steps(np.array(found.marginal(name)), np.where(np.isneginf(logs), 0.0, logs), which, 0.0)
 
     def largest_steps(self) -> SliceSteps:
-        """The logarithm of the largest P(next, all others, what is seen | past) of each row."""
+        """Return the logarithm of the maximum over other variables of P(next, others, evidence | past) of each row."""
         rows, which = self._kinds()
         network, name = self._pair_network()
         try:
@@ -106,7 +106,7 @@ class SliceRows:
         return self._steps(found, np.zeros(len(found)), which, -np.inf)
 
     def with_messages(self) -> tuple[Evidence, np.ndarray, np.ndarray]:
-        """The rows with a distribution on past and next, and views to write these distributions to."""
+        """Return the rows with distributions on `past` and `next`, and views to write them to."""
         evidence, model = self.evidence, self.model
         edges = [model.index[name] for name in self.structure.names]
         widths = list(self._shape())
@@ -131,7 +131,7 @@ class SliceRows:
 
     @cached_property
     def own_next(self) -> np.ndarray | float:
-        """What each row itself knows of its next."""
+        """Return the evidence of each row on its `next`."""
         edge = self.model.index[self.structure.names[1]]
         if self.evidence.slot[edge] < 0:
             return 1.0
@@ -144,7 +144,7 @@ class SliceRows:
         to[1][...] /= np.maximum(to[1].sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
 
     def marginals(self, past: np.ndarray, after: np.ndarray | float, keep: Sequence[str]) -> Messages:
-        """The marginals of the slice of each row, given messages from earlier and later ones."""
+        """Return the marginals of the slice of each row, given messages from earlier and later slices."""
         evidence, *views = self.with_messages()
         self.write_messages(past, after, views)
         return self.model._tree_network().propagate(evidence, keep=keep, parts=["marginal"], impossible="mark")

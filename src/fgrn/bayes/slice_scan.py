@@ -1,4 +1,4 @@
-"""Forward and backward messages along sequences of slices, whose steps are matrices that depend on what is seen there.
+"""Forward and backward messages along sequences of slices, with steps as matrices that depend on the evidence.
 
 A step is M(past, next) = P(next, what is seen in the slice | past). With f the distribution of the past given all
 slices before, and b the likelihood of all slices after given the next:
@@ -21,7 +21,7 @@ CELLS_AT_ONCE = 2**22
 
 @dataclass(frozen=True, eq=False)
 class SliceSteps:
-    """The steps of all rows of some sequences, as those of distinct rows.
+    """The steps of all rows of some sequences, stored once for equal rows.
 
     Attributes:
         begins: where a sequence begins, (rows,).
@@ -40,7 +40,7 @@ class SliceSteps:
     start: int
 
     def _rows_by_time(self) -> list[np.ndarray]:
-        """The rows of all sequences at each time."""
+        """Return the rows of all sequences at each time."""
         first = np.flatnonzero(self.begins)
         lengths = np.diff(first, append=len(self.begins))
         return [first[lengths > time] + time for time in range(int(lengths.max(initial=0)))]
@@ -51,13 +51,13 @@ class SliceSteps:
             yield rows[part]
 
     def first_past(self) -> np.ndarray:
-        """The past of all rows where a sequence begins: nothing is there yet; zero elsewhere."""
+        """Return the `past` of the first rows of sequences, in which nothing exists yet; zero for other rows."""
         past = np.zeros((len(self.begins), self.steps.shape[1]))
         past[self.begins, self.start] = 1
         return past
 
     def forward(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The past of each row given the rows before, its next given it as well, and its log-likelihood.
+        """Return the past of each row given earlier rows, its next given the row too, and its log-likelihood.
 
         With an impossible row its sequence ends: the log-likelihood of it, and of all after it, is -inf.
         """
@@ -76,7 +76,7 @@ class SliceSteps:
             return past, after, np.log(total) + self.logs[self.which]
 
     def backward(self) -> np.ndarray:
-        """The likelihood of all rows after each row given its next, but for a factor."""
+        """Return the likelihood of all rows after each row given its next, up to a factor."""
         ahead = np.ones((len(self.begins), self.steps.shape[2]))
         for rows in reversed(self._rows_by_time()[1:]):
             for some in self._blocks(rows):
@@ -86,7 +86,7 @@ class SliceSteps:
         return ahead
 
     def best_path(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The likeliest states of past and next of each row, and the log-weight of each sequence (Viterbi).
+        """Return the most probable states of past and next of each row, and the log-weight of each sequence (Viterbi).
 
         The steps are logarithms of the largest products.
         """

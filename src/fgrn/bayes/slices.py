@@ -1,4 +1,4 @@
-"""One step of a dynamic network as a Bayesian network: a slice, what it has from earlier ones, and what it hands on.
+"""One step of a dynamic network as a Bayesian network: a slice, the states of earlier slices, and those handed on.
 
 The variables of earlier slices that a slice depends on are copies, `x[-1]`, `x[-2]`, ..., with one state more: "not
 there yet", in the first slices. All of them together are one variable, the `past`, whose states are those that can
@@ -33,7 +33,7 @@ BYTES_PER_STEP_CELL = 256
 
 
 class Copy(NamedTuple):
-    """A variable of an earlier slice: so many slices ago."""
+    """A variable of an earlier slice, `lag` slices before."""
 
     name: str
     lag: int
@@ -99,17 +99,17 @@ class SliceStructure:
         return max((copy.lag for copy in self.copies), default=0)
 
     def size(self, copy: Copy) -> int:
-        """The states of a copy: those of its variable, and "not there yet", which is the last."""
+        """Return the number of states of a copy: those of its variable, and "not there yet", which is the last."""
         return self.variables[copy.name].cardinality + 1
 
     @cached_property
     def is_plain(self) -> bool:
-        """Whether one copy of one variable is all that is handed on."""
+        """Whether exactly one copy of one variable is handed on."""
         return len(self.copies) == 1
 
     @cached_property
     def past(self) -> np.ndarray:
-        """The states of the past as states of the copies, (states, copies); the last has none of them yet."""
+        """The states of the past as states of the copies, (states, copies); in the last, no copy exists yet."""
         sizes = [self.size(copy) for copy in self.copies]
         rows: list[tuple[int, ...]] = []
         total = sum(
@@ -135,17 +135,17 @@ class SliceStructure:
 
     @cached_property
     def handed_on(self) -> np.ndarray:
-        """For each state of the next, the state of the past that it is one slice later."""
+        """For each state of the next, the state of the past one slice later."""
         return np.arange(len(self.past) - 1 if self.is_plain else len(self.past))
 
     @cached_property
     def now(self) -> tuple[str, ...]:
-        """The variables of the step network that the next is made of, one for each copy."""
+        """The variables of the step network that form the next, one for each copy."""
         return tuple(copy.name if copy.lag == 1 else Copy(copy.name, copy.lag - 1).called for copy in self.copies)
 
     @cached_property
     def next_places(self) -> np.ndarray:
-        """The joint state of `now` that each state of the next is, as a number with the first variable slowest."""
+        """The joint state of `now` for each state of the next, with the first variable slowest."""
         if self.is_plain:
             return self.handed_on
         there = np.array([self.variables[copy.name].cardinality + (copy.lag > 1) for copy in self.copies])
@@ -155,21 +155,21 @@ class SliceStructure:
         return found
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of a table in the step network: parents, copies, and the variable itself."""
+        """Return the shape of a table in the step network: parents, copies, and the variable itself."""
         above = [self.variables[one].cardinality for one in self.parents[name]]
         copies = [self.size(copy) for copy in self.links.get(name, ())]
         return (*above, *copies, self.variables[name].cardinality)
 
     def lags(self, name: str) -> list[int]:
-        """The different lags of the copies that a variable depends on: as many initial tables it has."""
+        """Return the distinct lags of the copies that a variable depends on, one per initial table."""
         return sorted({copy.lag for copy in self.links.get(name, ())})
 
     def stage(self, name: str, time: int) -> int:
-        """How many of a variable's lags are there in a slice: slices of the same stage have the same table."""
+        """Return how many lags of a variable exist in a slice; slices of the same stage share a table."""
         return sum(lag <= time for lag in self.lags(name))
 
     def cells(self, name: str, stage: int) -> tuple[Any, ...]:
-        """The part of a variable's table that holds in a stage: copies that are not there yet have their last state."""
+        """Return the part of a variable's table for a stage: copies that do not exist yet have their last state."""
         above = [slice(None)] * len(self.parents[name])
         copies = self.links.get(name, ())
         time = [0, *self.lags(name)][stage]
@@ -180,7 +180,7 @@ class SliceStructure:
         )
 
     def table(self, name: str, later: Any, first: Any) -> np.ndarray | None:
-        """A table of the step network, from that of later slices and those of the first ones; None if none is given."""
+        """Return a table of the step network, from those of later and first slices; None if none is given."""
         if later is None and first is None:
             return None
         shape = self.shape(name)
@@ -218,7 +218,7 @@ class SliceStructure:
         return whole
 
     def support(self, name: str) -> np.ndarray | None:
-        """Which cells of a table can be positive: rows that never occur have one of them, so that none is learnt."""
+        """Return which cells of a table can be positive; rows that never occur have one, so that none is learnt."""
         if not self.links.get(name):
             return None
         mask = np.zeros(self.shape(name), dtype=bool)
@@ -241,7 +241,7 @@ class SliceStructure:
         return found[0], found[1]
 
     def network(self, tables: Mapping[str, Any], frozen: Sequence[str], name: str) -> BayesianNetwork:
-        """The step network; tables are those of `table`."""
+        """Return the step network, with the tables of `table`."""
         past, handed = self.names
         variables: dict[str, Any] = {past: len(self.past)} if self.copies else {}
         parents: dict[str, tuple[str, ...]] = {}
@@ -275,7 +275,7 @@ class SliceStructure:
         )
 
     def _handed_table(self) -> np.ndarray:
-        """The state of the next for each joint state of what it is made of; for those that never occur, any."""
+        """Return the state of the next for each joint state of its parts; any state for those that never occur."""
         sizes = [self.variables[copy.name].cardinality + (copy.lag > 1) for copy in self.copies]
         number = {tuple(row): state for state, row in enumerate(self.past.tolist())}
         limits = np.array([self.size(copy) - 1 for copy in self.copies])

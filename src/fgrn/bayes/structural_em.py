@@ -1,4 +1,4 @@
-"""Structural EM: a structure from rows with missing values or hidden variables (Friedman, 1998).
+"""Structural EM: learning a structure from rows with missing values or hidden variables (Friedman, 1998).
 
 For "bic" and "aic" the score of a structure is the log-likelihood of the observed values, under the tables t that were
 learnt, less the penalty. For "bdeu" and "k2" it is approximated (Cheeseman and Stutz, 1996) by
@@ -35,7 +35,7 @@ Runner = Callable[[FamilyScores, ArcRules, Parents], tuple[Parents, tuple[ArcMov
 
 @dataclass(frozen=True, eq=False)
 class StructuralEM:
-    """Structural EM: draw missing values, search the structure of these rows, learn its tables; repeat."""
+    """Structural EM: draws missing values, searches a structure for these rows, learns its tables, and repeats."""
 
     table: StructureTable
     rule: ScoreRule
@@ -47,10 +47,10 @@ class StructuralEM:
     stopped: Callable[[], bool] = lambda: False  # whether no further round is to begin
 
     def run(self, start: Parents | None) -> tuple[BayesianNetwork, dict[str, Any]]:
-        """The best network of all rounds, and the parts of its `SearchRecord`."""
+        """Return the best network of all rounds, and the parts of its `SearchRecord`."""
         if self.rule.name == "log_likelihood":
             raise LearningError(
-                "Some values are missing or hidden, and rows kept back are scored only where all is known.",
+                "Some values are missing or hidden, and held-out rows are scored only if they are complete.",
                 remedies=Remedy("score the observed values", score="bic"),
             )
         now = self._forest() if start is None else start
@@ -75,7 +75,7 @@ class StructuralEM:
         return best, {"score": max(values), "moves": path, "families": families, "rounds": tuple(values)}
 
     def _learnt(self, parents: Parents) -> BayesianNetwork:
-        """The network of a structure, its tables learnt by EM from the rows with their missing values."""
+        """Return the network of a structure, with tables learnt by EM from the rows with missing values."""
         network = self.table.network(parents)
         network.learn(
             self.table.evidence, epochs=EPOCHS, tolerance=TOLERANCE, smoothing=self.rule.smoothing, seed=self.rule.seed
@@ -83,7 +83,7 @@ class StructuralEM:
         return network
 
     def _forest(self) -> Parents:
-        """The Chow-Liu forest of what is known of each pair, as far as the rules allow its arcs."""
+        """Return the Chow-Liu forest of the known values of each pair, as far as the rules allow its arcs."""
         known = len(self.table.evidence.columns)
         sizes = self.table.sizes[:known]
         evidence = self.table.evidence
@@ -99,7 +99,7 @@ class StructuralEM:
         return tuple(kept)
 
     def _drawn(self, network: BayesianNetwork, number: int) -> Evidence:
-        """Rows in which everything is known: missing values drawn several times, each with its part of the weight."""
+        """Return complete rows: missing values are drawn several times, each with a share of the weight."""
         evidence = self.table.evidence
         open_rows = np.flatnonzero((evidence.codes < 0).any(axis=1)) if self._all_seen else np.arange(evidence.rows)
         closed = np.setdiff1d(np.arange(evidence.rows), open_rows, assume_unique=True)
@@ -120,7 +120,7 @@ class StructuralEM:
         return len(self.table.evidence.columns) == len(self.table.names)
 
     def _value(self, network: BayesianNetwork, parents: Parents, scores: FamilyScores, drawn: Evidence) -> float:
-        """The score of the observed values under a structure with its tables."""
+        """Return the score of the observed values under a structure with its tables."""
         tree, weights = network._tree_network(), self.table.evidence.row_weights
         seen = tree.propagate(self.table.evidence, keep=[], parts=["likelihood"]).log_likelihood
         observed = float(weights[weights > 0] @ seen[weights > 0])
@@ -131,7 +131,7 @@ class StructuralEM:
         return scores.total(parents) - self._likelihood_of_drawn(network, drawn) + observed
 
     def _likelihood_of_drawn(self, network: BayesianNetwork, drawn: Evidence) -> float:
-        """The log-likelihood of rows in which all is known, under the tables of a network."""
+        """Return the log-likelihood of complete rows under the tables of a network."""
         total = 0.0
         for name in network.names:
             scope = [network.index[one] for one in network.scope(name)]

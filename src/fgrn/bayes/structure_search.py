@@ -1,4 +1,4 @@
-"""`search`: a Bayesian network whose arcs are found in a table, by the score of its structure."""
+"""`search`: learns the arcs of a Bayesian network from a table, by the score of the structure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SEARCHES = ("hill_climbing", "tabu", "order", "exact", "pc")
 
 @dataclass(frozen=True)
 class SearchRecord:
-    """How a structure was found: `BayesianNetwork.search_record` of a network that `fgrn.search` returned.
+    """The record of a structure search: `BayesianNetwork.search_record` after `fgrn.search`.
 
     Attributes:
         rule: the score and its settings.
@@ -55,7 +55,7 @@ class SearchRecord:
 
 @dataclass
 class StoppingWatch:
-    """A watcher of searches that remembers whether it asked one of them to end."""
+    """A watcher of searches that records whether it requested the end of one."""
 
     watch: StructureWatcher
     stopped: bool = False
@@ -68,7 +68,7 @@ class StoppingWatch:
 
 @dataclass(frozen=True)
 class SearchMethod:
-    """How to search: see `search`."""
+    """The method of a search; see `search`."""
 
     name: str = "order"
     restarts: int = 0
@@ -90,7 +90,7 @@ class SearchMethod:
             settings.whole("threads", self.threads, 1, LearningError)
 
     def run(self, scores: FamilyScores, rules: ArcRules, start: Parents) -> tuple[Parents, tuple[ArcMove, ...]]:
-        """The structure of the highest score found, and the path to it."""
+        """Return the structure with the highest score found, and the path to it."""
         if self.name == "exact":
             return best_structure(scores, rules), ()
         climb = Climb(scores, rules, self.watch)
@@ -109,7 +109,7 @@ class SearchMethod:
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """All settings of `search`, by the names that it has for them."""
+    """All settings of `search`, by its argument names."""
 
     score: str = "bic"
     method: str = "order"
@@ -134,7 +134,7 @@ class SearchSettings:
     watch: StructureWatcher | None = None
 
     def prepared(self, data: frames.Data) -> tuple[StructureTable, SearchPlan]:
-        """The rows of a table as codes, and a search that is ready to run on them; settings are checked."""
+        """Return the rows of a table as codes, and a search that is ready to run on them; checks the settings."""
         table = StructureTable.of(data, self.states, self.weights, self.hidden)
         rules = ArcRules.of(table.names, self.required, self.forbidden, self.tiers, self.roots, self.max_parents)
         rule = ScoreRule(self.score, self.equivalent_size, self.held_out, self.smoothing, self.seed)
@@ -171,8 +171,8 @@ def search(
 ) -> BayesianNetwork:
     """Find a Bayesian network in a table: which columns depend on which, with the tables learnt from the rows.
 
-    The structure of the highest score that was found is returned; how it was found is its `search_record`: the score,
-    and the path of moves. Missing values are averaged over by structural EM (Friedman, 1998): in each round they are
+    The structure with the highest score that was found is returned; its `search_record` has the score and the path of
+    moves. Missing values are averaged over by structural EM (Friedman, 1998): in each round they are
     drawn from their distribution under the network so far, the structure of the highest expected score is searched,
     and its tables are learnt by EM from the rows as they are; the score is then that of the observed values (Cheeseman
     and Stutz, 1996).
@@ -180,31 +180,31 @@ def search(
     Args:
         data: the rows: a mapping of columns, any dataframe, or a file or stream larger than memory. Columns of
             measurements are put in bins first, see `Schema`.
-        score: "bic", "aic", "bdeu" or "k2"; or "log_likelihood", that of rows kept back.
-        method: "hill_climbing"; "tabu", which begins where it ends; "order" (over orders of the columns), which begins
-            where a tabu search ends (its score is never lower, if nothing is missing); "exact": the best of all
-            structures, of up to 20 columns; or "pc": by tests of independence instead of a score.
-        required: arcs that must be there, as pairs (parent, child) or the parents of each child.
-        forbidden: arcs that must not be there.
-        tiers: lists of columns, causes first: no arc leads from a later tier to an earlier one. A column that is in
-            none may stand anywhere.
+        score: "bic", "aic", "bdeu" or "k2"; or "log_likelihood", that of held-out rows.
+        method: "hill_climbing"; "tabu", which continues from its result; "order" (over orders of the columns), which
+            continues from that of a tabu search (its score is never lower, if nothing is missing); "exact": the best of
+            all structures, for up to 20 columns; or "pc": by independence tests instead of a score.
+        required: arcs that the structure must have, as pairs (parent, child) or the parents of each child.
+        forbidden: arcs that it must not have.
+        tiers: lists of columns, causes first: no arc leads from a later tier to an earlier one. A column in no tier is
+            not restricted.
         roots: columns without parents.
         max_parents: the most parents of a column; any number unless given. For "pc" also the most columns of a set
             given which two others are tested.
         start: the structure with which the search begins: a network, or arcs. No arcs but the required ones unless
             given.
-        restarts: how often to go on from the best structure, or order, with some random moves.
+        restarts: the number of restarts from the best structure, or order, after some random moves.
         alpha: for "pc", the p-value above which two columns count as independent.
         states: of columns that have states no row has, or more of them than are taken for a category.
-        hidden: variables that no column has, with their states; give arcs to and from them by `start` or `required`.
-        weights: for how many equal rows each row stands; the name of a column for a stream.
-        smoothing: a Dirichlet count for each cell of the tables, and of those that rows kept back are scored under.
+        hidden: hidden variables with their states; give arcs to and from them by `start` or `required`.
+        weights: the number of equal rows that each row represents; the name of a column for a stream.
+        smoothing: a Dirichlet count for each cell of the tables, and of those that held-out rows are scored under.
         equivalent_size: the equivalent sample size of "bdeu".
-        held_out: the share of rows that "log_likelihood" keeps back.
+        held_out: the share of rows that "log_likelihood" holds out.
         rounds: the most rounds of structural EM.
-        draws: how often the missing values of a row are drawn in a round.
+        draws: the number of draws of the missing values of a row in a round.
         seed: of everything random.
-        threads: how many threads; all processors unless given. The result does not depend on it.
+        threads: the number of threads; all processors unless given. The result does not depend on it.
         watch: called after each move with the number of moves and the score; the search ends when it returns True.
     """
     table, plan = SearchSettings(
@@ -216,7 +216,7 @@ def search(
 
 @dataclass(frozen=True, eq=False)
 class SearchPlan:
-    """A search that is ready to run on a table, or on samples of it: its score, rules, method and start."""
+    """A search that is ready to run on a table or on samples of it: score, rules, method and initial structure."""
 
     rule: ScoreRule
     rules: ArcRules
@@ -233,14 +233,14 @@ class SearchPlan:
         method: SearchMethod,
         start: BayesianNetwork | Arcs | None = None,
     ) -> SearchPlan:
-        """Check that a search can begin where it is to begin."""
+        """Return the search; an error if its initial structure is not valid."""
         first = rules.checked(table.structure(start), "The start")
         refuse_large_families(table.names, table.sizes, first, "take some of these arcs out of 'start' and 'required'")
         table.refuse_hidden_without_arcs(first)
         return cls(rule, rules, method, first, start is not None or bool(rules.required.any()))
 
     def run(self, table: StructureTable) -> BayesianNetwork:
-        """The network found in a table."""
+        """Return the network found in a table."""
         if table.complete:
             scores = FamilyScores.of(table.evidence, table.sizes, self.rule, self.method.threads)
             if self.method.name == "pc":
@@ -270,7 +270,7 @@ class SearchPlan:
         return network
 
     def learnt(self, table: StructureTable, parents: Parents) -> BayesianNetwork:
-        """The network of a structure, its tables learnt from all rows."""
+        """Return the network of a structure, with tables learnt from all rows."""
         network = table.network(parents)
         if table.complete:
             network.learn(table.evidence, epochs=1, smoothing=self.rule.smoothing)
@@ -283,14 +283,14 @@ class SearchPlan:
 
 @dataclass(frozen=True, eq=False)
 class StructureTable:
-    """The rows a structure is searched in: variables, in the order of the columns, and codes; hidden ones come last."""
+    """The rows of a structure search: variables in the order of the columns, hidden ones last, and codes."""
 
     blank: BayesianNetwork  # the variables, without arcs
     evidence: Evidence
 
     @classmethod
     def of(cls, data: frames.Data, states: Any, weights: Any, hidden: Any = None) -> StructureTable:
-        """Read a table; one with fewer than two rows, or with a column of too many states, is an error."""
+        """Read a table; an error if it has fewer than two rows, or a column has too many states."""
         if frames.is_source(data):
             from ..tables.stream import stream_of
 
@@ -303,9 +303,7 @@ class StructureTable:
             table = TreeTable.of(data, states, weights)
             blank, evidence = table.blank, table.evidence
         if (evidence.row_weights > 0).sum() < 2:
-            raise LearningError(
-                "One row says nothing of what depends on what.", remedies="give a table of two rows or more"
-            )
+            raise LearningError("One row does not show any dependence.", remedies="give a table of two rows or more")
         if (evidence.row_weights != np.round(evidence.row_weights)).any():
             warn(
                 "The weights are not whole numbers, and a weight is taken for a number of equal rows: the table counts "
@@ -320,7 +318,7 @@ class StructureTable:
             if variable.name in blank.names:
                 raise LearningError(
                     f"{variable.name!r} is hidden, and a column of the table.",
-                    remedies="call one of them something else",
+                    remedies="rename one of them",
                 )
             if variable.cardinality < 2:
                 raise LearningError(
@@ -333,7 +331,7 @@ class StructureTable:
         return cls(whole, evidence.on(whole))
 
     def weighted(self, weights: np.ndarray) -> StructureTable:
-        """The same rows with other weights."""
+        """Return the same rows with other weights."""
         return replace(self, evidence=replace(self.evidence, row_weights=weights))
 
     @property
@@ -348,11 +346,11 @@ class StructureTable:
 
     @property
     def complete(self) -> bool:
-        """Whether every row knows every variable."""
+        """Whether no value is missing."""
         return len(self.evidence.columns) == len(self.names) and self.evidence.complete
 
     def structure(self, given: BayesianNetwork | Arcs | None) -> Parents:
-        """The parents of each variable in a network or a list of arcs; none if nothing is given."""
+        """Return the parents of each variable in a network or a list of arcs; no parents if nothing is given."""
         arcs = given.arcs if isinstance(given, BayesianNetwork) else () if given is None else given
         parents: list[frozenset[int]] = [frozenset()] * len(self.names)
         for parent, child in arc_pairs("start", arcs, self.names):
@@ -360,24 +358,24 @@ class StructureTable:
         return tuple(parents)
 
     def refuse_hidden_without_arcs(self, parents: Parents) -> None:
-        """An error if a hidden variable has no arc: no row could tell anything about it."""
+        """Raise an error if a hidden variable has no arc, because then no row carries information about it."""
         for name in self.names:
             number = self.blank.index[name]
             if name not in self.evidence.columns and not parents[number] and not any(number in one for one in parents):
                 raise LearningError(
-                    f"The hidden variable {name!r} has no arc to begin with, so that nothing can be learnt of it.",
+                    f"The hidden variable {name!r} has no arc at the start, so that nothing can be learnt about it.",
                     value=name,
                     remedies=Remedy("give it arcs", required=[(name, self.evidence.columns[0])]),
                 )
 
     def network(self, parents: Parents, tables: Mapping[str, np.ndarray] | None = None) -> BayesianNetwork:
-        """The network of a structure."""
+        """Return the network of a structure."""
         arcs = {name: [self.names[one] for one in sorted(some)] for name, some in zip(self.names, parents, strict=True)}
         return BayesianNetwork(self.blank.variables, arcs, tables)
 
 
 def score_of(network: BayesianNetwork, data: frames.Data, rule: ScoreRule, weights: Any = None) -> float:
-    """The score of the structure of a network on a table in which everything is known."""
+    """Return the score of the structure of a network on a complete table."""
     evidence = encoded_rows(network, data, weights)
     if evidence.rows < 1:
         raise LearningError("There are no rows to score the structure on.")
@@ -389,7 +387,7 @@ def score_of(network: BayesianNetwork, data: frames.Data, rule: ScoreRule, weigh
         )
     if not evidence.complete:
         raise LearningError(
-            "Some values are missing, and the score is one of rows in which everything is known.",
+            "Some values are missing, and the score needs complete rows.",
             remedies=("impute them (`complete`)", "find a structure with `fgrn.search`, which tells its score"),
         )
     order = [evidence.columns.index(name) for name in network.names]
@@ -401,6 +399,6 @@ def score_of(network: BayesianNetwork, data: frames.Data, rule: ScoreRule, weigh
 
 
 def encoded_rows(network: BayesianNetwork, data: frames.Data, weights: Any) -> Evidence:
-    """The rows of a table or a stream as codes of the variables of a network."""
+    """Return the rows of a table or a stream as codes of the variables of a network."""
     elsewhere = table_elsewhere(network, data, weights)
     return encode(network, data, weights) if elsewhere is None else elsewhere.here()

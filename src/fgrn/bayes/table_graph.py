@@ -1,4 +1,4 @@
-"""Which tables of a model an answer depends on: those of ancestors, and those that known states do not separate."""
+"""The tables that an answer depends on: those of ancestors, and not those separated by evidence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .realisation import ScopedTable
 
 
 class TableGraph:
-    """Which tables of a model have a variable, and which variables its ancestors are; worked out once for a model."""
+    """The tables that contain each variable, and its ancestors; computed once per model."""
 
     def __init__(self, parts: Sequence[ScopedTable]) -> None:
         self.parts = tuple(parts)
@@ -21,7 +21,7 @@ class TableGraph:
                 self._tables_of.setdefault(name, []).append(number)
 
     def alive(self, names: Collection[str]) -> tuple[ScopedTable, ...]:
-        """The tables of some variables and their ancestors; all of them where a model has no directions."""
+        """Return the tables of some variables and their ancestors; all tables of an undirected model."""
         if not self._directed:
             return self.parts
         alive = closure(names, self._parents)
@@ -30,7 +30,7 @@ class TableGraph:
     def near_and_apart(
         self, target: Collection[str], known: Collection[str], weighted: Collection[str]
     ) -> tuple[tuple[ScopedTable, ...], tuple[ScopedTable, ...]]:
-        """The tables that are joined to a target by variables whose state is not known, and the others alive."""
+        """Return the tables connected to a target by unknown variables, and the other tables that are alive."""
         alive = closure({*target, *known, *weighted}, self._parents) if self._directed else None
         found = self._joined(target, known, alive)
         near = tuple([self.parts[number] for number in sorted(found)])
@@ -40,20 +40,20 @@ class TableGraph:
     def joined_to(
         self, some: Collection[ScopedTable], parts: Collection[ScopedTable], known: Collection[str]
     ) -> tuple[ScopedTable, ...]:
-        """Those of the parts that variables whose state is not known join to some of them, these included."""
+        """Return those of `parts` that unknown variables connect to `some` tables, including these."""
         alive = {part.scope[-1] for part in parts} if self._directed else None
         found = self._joined([name for part in some for name in part.scope], known, alive)
         wanted = {part.name for part in some} | {self.parts[number].name for number in found}
         return tuple([part for part in parts if part.name in wanted])
 
     def _joined(self, names: Collection[str], known: Collection[str], alive: Collection[str] | None) -> set[int]:
-        """The numbers of tables that are joined to some variables by variables whose state is not known.
+        """Return the numbers of tables that are connected to some variables by unknown variables.
 
         Only those of variables that are alive, if these are given.
         """
         line = [name for name in names if name not in known]
         seen, found = set(line), set[int]()
-        for name in line:  # grows while it is walked
+        for name in line:  # the list grows during the loop
             for number in self._tables_of.get(name, ()):
                 scope = self.parts[number].scope
                 if number in found or (alive is not None and scope[-1] not in alive):

@@ -1,4 +1,4 @@
-"""The numbers of the tables of a model, and what was worked out from them for questions that are asked again."""
+"""The numbers of the tables of a model, and cached results for repeated queries."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ DIGITS_OF_FACTOR = 35
 """Zeros after the decimal point of a number, up to which it counts as one factor: `MANY_FACTORS` such are 1e-280."""
 
 MOST_NUMBERS = 2**22
-"""Numbers of all sweeps that are kept for one set of tables: 32 MB. They can be made again."""
+"""The most numbers of all cached sweeps for one set of tables: 32 MB."""
 
 
 class TableNumbers(dict[str, np.ndarray]):
-    """The numbers of tables by name, an axis for each variable, which do not change; and how small these are."""
+    """The numbers of tables by name, with an axis for each variable; they never change."""
 
     @cached_property
     def factors(self) -> dict[str, int]:
-        """For how many factors of a product each table counts: more than one if it has very small numbers."""
+        """For each table, how many factors it counts as: more than one if it has very small numbers."""
         return {name: _factors_of(table) for name, table in self.items()}
 
     @cached_property
     def sweeps(self) -> KeptSweeps:
-        """Sweeps of many rows that were made from these tables."""
+        """The cache of sweeps built from these tables."""
         return KeptSweeps()
 
     def with_changed(self, changed: Mapping[str, np.ndarray]) -> TableNumbers:
-        """The same with other numbers for some tables."""
+        """Return these tables with other numbers for some of them."""
         if not changed:
             return self
         found = TableNumbers({**self, **changed})
@@ -42,7 +42,7 @@ class TableNumbers(dict[str, np.ndarray]):
 
 
 class KeptSweeps:
-    """Sweeps of many rows side by side, kept for the next rows of the same question, up to `MOST_NUMBERS` in all.
+    """A cache of sweeps of many rows, reused for the same query, with at most `MOST_NUMBERS` numbers in total.
 
     A sweep has a working memory: it is taken out while it is used, so that two threads never share one.
     """
@@ -51,11 +51,11 @@ class KeptSweeps:
         self._sweeps: dict[Hashable, LaneSweep] = {}
 
     def take(self, question: Hashable) -> LaneSweep | None:
-        """The sweep of a question, which is not kept any longer; None if there is none."""
+        """Remove the sweep of a query from the cache and return it; None if there is none."""
         return self._sweeps.pop(question, None)
 
     def keep(self, question: Hashable, sweep: LaneSweep) -> None:
-        """Keep a sweep; those kept longest are forgotten if all are too large. One that is too large is not kept."""
+        """Add a sweep to the cache; the oldest ones are dropped if all are too large, and too large ones not stored."""
         room = MOST_NUMBERS - sweep.numbers
         if room < 0:
             return

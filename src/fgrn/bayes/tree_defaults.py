@@ -1,4 +1,4 @@
-"""The defaults of hidden trees: how many states and trees a table gets, and how they are learnt."""
+"""The defaults of hidden trees: the numbers of states and of trees for a table, and settings of learning."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BATCH_ROWS, BATCHES = (400, 1000), 16
 """The fewest and the most rows of a batch, and the number of batches within these limits."""
 
 MOST_EPOCHS, PATIENCE = 30, 5
-"""The most epochs of learning, and after how many without gain for the rows kept back it ends."""
+"""The most epochs of learning, and after how many without gain for the held-out rows it ends."""
 
 FIRST_AND_LAST_STEP = (0.55, 0.03)
 """The weight of a batch in the decayed counts, at the first and at the last update."""
@@ -29,7 +29,7 @@ FIRST_AND_LAST_STEP = (0.55, 0.03)
 
 @dataclass(frozen=True)
 class TreeSizes:
-    """The states of each hidden variable, the number of trees, and whether these share the tables of columns."""
+    """The states of each hidden variable, the number of trees, and whether they share the tables of columns."""
 
     states: int
     trees: int
@@ -55,10 +55,10 @@ class TreeSizes:
     def to_try(
         cls, levels: float, rows: int, states: int | None, trees: int | None, shared: bool | None, choice: bool
     ) -> list[TreeSizes]:
-        """Return what is tried for a table.
+        """Return the sizes that are tried for a table.
 
         Trees that share tables where hidden variables have many states: others would be too large. Else trees that
-        share nothing; where nothing was asked for, and rows are kept back for a `choice`, both.
+        share nothing; where nothing was asked for, and rows are held out for a `choice`, both.
 
         Args:
             levels: of a column, in the mean.
@@ -78,5 +78,5 @@ class TreeSizes:
 
 
 def default_batch_size(rows: int) -> int:
-    """Return the rows of a batch: in smaller ones, chance lets one tree take the rows of all others."""
+    """Return the rows of a batch; with small batches, one tree may by chance get the rows of all others."""
     return int(np.clip(rows // BATCHES, *BATCH_ROWS))

@@ -59,7 +59,7 @@ def chow_liu(
     threads: int | None = None,
     watch: em.Watcher | None = None,
 ) -> BayesianNetwork:
-    """Return the tree over all columns of a table that has the largest likelihood, with its tables learnt.
+    """Return the Chow-Liu tree of a table, the tree with the largest likelihood, with its tables learnt.
 
     Which columns are neighbours is found from the mutual information of all pairs (Chow and Liu, 1968). A pair is
     counted in the rows where both values are known: with enough rows that finds the tree, if values are missing
@@ -77,7 +77,7 @@ def chow_liu(
             (half the logarithm of the rows); the result may then be several trees. Unless given, 0.
         epochs: the maximum number of epochs of learning, if values are missing.
         tolerance: learning stops when an epoch gains less than this per row.
-        threads: how many threads; all processors unless given.
+        threads: the number of threads; all processors unless given.
         watch: called after every epoch of learning, see `Network.learn`.
     """
     top = settings.name_of(root)
@@ -105,10 +105,10 @@ def tan(
 
     The tree is that of the largest likelihood: of the mutual information of pairs given the class (Friedman, Geiger and
     Goldszmidt, 1997), from the rows where both values and the class are known. `network.classify(rows, class_variable)`
-    then tells the class.
+    predicts the class.
 
     Args:
-        data: see `chow_liu`; rows whose class is unknown still teach the tables.
+        data: see `chow_liu`; rows whose class is unknown are still used to learn the tables.
         class_variable: the column that is a parent of all others.
         root: the column that has no other parent than the class; the first unless given.
         states: see `chow_liu`, and so are the others.
@@ -117,22 +117,22 @@ def tan(
         penalty: what an edge must gain in log-likelihood for each parameter that it adds: a number, "aic" or "bic".
         epochs: the maximum number of epochs of learning, if values are missing.
         tolerance: learning stops when an epoch gains less than this per row.
-        threads: how many threads; all processors unless given.
+        threads: the number of threads; all processors unless given.
         watch: called after every epoch of learning.
     """
     label, top = map(settings.name_of, (class_variable, root))
     table = TreeTable.of(data, states, weights, label)
     table.check_columns((label,) if top is None else (label, top))
     if top == label:
-        raise LearningError(f"The root of the tree is another column than the class, {label!r}.")
+        raise LearningError(f"The root of the tree must not be the class, {label!r}.")
     if len(table.names) < 2:
-        raise LearningError(f"There is no column beside the class, {label!r}, to tell it from.")
+        raise LearningError(f"There is no column apart from the class, {label!r}, to predict it from.")
     search = _Search(table, table.names.index(label), top, penalty_rate(penalty, table.evidence.weight))
     return search.learnt(smoothing=smoothing, epochs=epochs, tolerance=tolerance, threads=threads, watch=watch)
 
 
 def penalty_rate(penalty: float | str, weight: float) -> float:
-    """Return the penalty per row and parameter: the gain in log-likelihood that a parameter has to bring."""
+    """Return the penalty per row and parameter: the least gain in log-likelihood that justifies a parameter."""
     if isinstance(penalty, str):
         settings.choice("penalty", penalty, PENALTIES, LearningError)
         return max(0.0, log(weight) / 2) if penalty == "bic" else 1.0
@@ -141,7 +141,7 @@ def penalty_rate(penalty: float | str, weight: float) -> float:
 
 
 def column_states(columns: Mapping[str, Any], given: Any) -> dict[str, Any]:
-    """Return the states of every column: those given, or those found, if they are few enough to be categories."""
+    """Return the states of every column: given, or found if they are few enough to be categories."""
     if given is not None and not isinstance(given, Mapping):
         raise LearningError(f"The 'states' are a mapping from columns to their states. Got {given!r} instead.")
     named = settings.by_name(given)
@@ -164,17 +164,17 @@ def column_states(columns: Mapping[str, Any], given: Any) -> dict[str, Any]:
             plain_value(label, name)  # an error for a date, or another value that is no label
         endless = next((label for label in labels if label in (inf, -inf)), None)
         if endless is not None:
-            raise SchemaError("infinity is no state.", column=name, value=endless, remedies=REPLACE)
+            raise SchemaError("infinity is not a state.", column=name, value=endless, remedies=REPLACE)
         fractions = any(isinstance(label, float) and not label.is_integer() for label in labels)
         if len(labels) > (MOST_NUMBERS if fractions else MOST_LEVELS):
             raise SchemaError(
-                f"{len(labels):,} different values are too many for a table with a line for each.",
+                f"{len(labels):,} different values are too many for a table with a row for each.",
                 column=name,
                 remedies=(
                     "put numbers in bins (schema = fgrn.Schema.infer(table), then schema.codes(table) in place of "
                     "the table, and states=schema.states)",
                     "leave names and identifiers out",
-                    Remedy("if all of them are meant, say so", states=...),
+                    Remedy("if all of them are states, list them", states=...),
                 ),
             )
     return found
@@ -182,7 +182,7 @@ def column_states(columns: Mapping[str, Any], given: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class TreeTable:
-    """The rows to learn from, read once."""
+    """The rows of a table to learn from, read once."""
 
     columns: Mapping[str, Any]
     blank: BayesianNetwork  # the variables, without arcs
@@ -190,7 +190,7 @@ class TreeTable:
 
     @classmethod
     def of(cls, data: frames.Data, states: Any, weights: Any, class_variable: str | None = None) -> TreeTable:
-        """Read a table; one without rows, or with a column of too many states, is an error."""
+        """Read a table; an error if it has no rows, or a column has too many states."""
         columns = frames.columns(data, by_value=True)
         if not columns or not frames.row_count(columns):
             raise LearningError("There are no rows to learn from.")
@@ -218,13 +218,13 @@ class TreeTable:
         return self.evidence.row_weights
 
     def check_columns(self, names: Sequence[str]) -> None:
-        """Raise an error for a name that is no column."""
+        """Raise an error for a name that is not a column."""
         for name in names:
             if not isinstance(name, str) or name not in self.names:
                 raise unknown_name("column", name, self.names)
 
     def first_tables(self, arcs: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
-        """Return initial tables for data with missing values: from rows complete for each table, plus one per cell.
+        """Return initial tables for data with missing values: counts of rows complete for each table, plus one.
 
         From a random start it would take twice as many epochs.
         """
@@ -273,7 +273,7 @@ def arcs_of_tree(
     root: str | None = None,
     rate: float = 0.0,
 ) -> dict[str, tuple[str, ...]]:
-    """Return the parents of every column in the best tree: the class, if any, and the neighbour nearer to the root.
+    """Return the parents of every column in the best tree: the class, if any, and the neighbour towards the root.
 
     Args:
         sizes: the levels of each column.
@@ -301,7 +301,7 @@ class PairsOfColumns(Protocol):
 
     @property
     def sizes(self) -> Sequence[int]:
-        """The levels of each column."""
+        """The number of levels of each column."""
 
     def information(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the mutual information of every pair, in nats, and the weight of the rows where both are known."""
@@ -330,7 +330,7 @@ def rows_by_class(
 
 @dataclass(frozen=True, eq=False)
 class ColumnPairs:
-    """Counts of all pairs of columns, in groups of rows: those of each class."""
+    """Counts of all pairs of columns, by group of rows (class)."""
 
     sizes: Sequence[int]
     groups: Sequence[tuple[np.ndarray, np.ndarray]]  # codes (rows, columns) and weights
@@ -356,7 +356,7 @@ class ColumnPairs:
         return sum((self._counted(codes, weights, *columns) for codes, weights in self.groups), start=np.zeros(()))
 
     def _tiles(self) -> Iterator[slice]:
-        """Return ranges of consecutive columns with not too many states in total."""
+        """Yield ranges of consecutive columns with not too many states in total."""
         first, states = 0, 0
         for number, size in enumerate(self.sizes):
             if states and states + size > TILE:
@@ -385,7 +385,7 @@ class ColumnPairs:
         return counts * weights[0] if equal and len(weights) else counts
 
     def _histograms(self, codes: np.ndarray, weights: np.ndarray, first: slice, second: slice) -> np.ndarray:
-        """Return the same row by row, which is faster than products where columns have many states."""
+        """Return the counts of pairs of states, row by row, which is faster for columns with many states."""
         there = sum(self.sizes[second])
         counts = np.zeros((sum(self.sizes[first]), there))
         step = max(2**6, BLOCK_CELLS // len(self.sizes[second]))
@@ -463,7 +463,7 @@ def parents_from(edges: Sequence[tuple[int, int]], count: int, root: int) -> lis
             continue
         parents[start] = -1
         line = [start]
-        for here in line:  # grows while it is walked
+        for here in line:  # the list grows during the loop
             for other in neighbours[here]:
                 if parents[other] == -2:
                     parents[other] = here

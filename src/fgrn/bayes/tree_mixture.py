@@ -1,4 +1,4 @@
-"""A mixture of hidden trees that share the tables of columns, and differ in the tables between hidden variables.
+"""A mixture of hidden trees that share the tables of columns, with separate tables between hidden variables.
 
     P(row) = sum over trees t of  weight(t) * P(row | tree t)
 
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from ..plan.plan import Layout
 
 MIXED_PARTS = ("marginal", "likelihood")
-"""What there is of each row: other messages have no meaning over all trees."""
+"""The parts of messages that a mixture has; others have no meaning over all trees."""
 
 MOST_CELLS_AS_ONE = 2**27
 """Of the tables of a mixture as one network: 1 GiB."""
 
 
 class TreeMixture(Queries):
-    """Hidden trees with the same variables and tables of columns, and tables between hidden variables of their own.
+    """A mixture of hidden trees with the same variables and tables of columns, and separate hidden tables.
 
     It answers what a `Network` does: posteriors, classes, imputed tables, samples, log-likelihoods. Made by
     `tree_mixture`.
@@ -88,12 +88,12 @@ class TreeMixture(Queries):
         return self.network.observed
 
     def variable(self, name: Name) -> Variable:
-        """A variable by name."""
+        """Return a variable by name."""
         return self.network.variable(name)
 
     @property
     def free_parameters(self) -> int:
-        """The number of free parameters: those of the network, of the other trees' own tables, and of the weights."""
+        """The number of free parameters: of the network, of the other trees' tables, and of the weights."""
         own = sum(int(stack[0].size) - len(np.atleast_2d(stack[0])) for stack in self.tables.values())
         return self.network.free_parameters + (self.trees - 1) * (own + 1)
 
@@ -105,7 +105,7 @@ class TreeMixture(Queries):
         return self.network._with(Parameters(self._values(number)))
 
     def as_network(self) -> Network:
-        """Return the same model as one Network, which has everything that networks have.
+        """Return the same model as one Network, with all its methods.
 
         Its hidden variables have trees x states, of which state t * states + s is state s of tree t: that of
         `hidden_tree(..., trees=)`. Its tables grow with the square of the number of trees.
@@ -144,7 +144,7 @@ class TreeMixture(Queries):
 
         save(self, path)
 
-    # Questions: see `Queries` for all others
+    # Queries; for all others see the class `Queries`
 
     def propagate(
         self,
@@ -166,7 +166,7 @@ class TreeMixture(Queries):
             parts: "marginal", "likelihood", or both.
             impossible: "raise" an error that names the rows of probability zero, or "mark" them in `.impossible`.
             engine: see `Network.propagate`, and so are the others.
-            threads: how many threads.
+            threads: the number of threads.
             device: where engine="torch" computes.
             precision: of its numbers.
         """
@@ -180,7 +180,7 @@ class TreeMixture(Queries):
         return found.only(found.kept, tuple(dict.fromkeys(parts)))
 
     def tree_posterior(self, evidence: frames.Data, **options: Any) -> np.ndarray:
-        """Return how probable each tree is in each row, (rows, trees).
+        """Return the probability of each tree in each row, (rows, trees).
 
         Args:
             evidence: the rows.
@@ -214,7 +214,7 @@ class TreeMixture(Queries):
         """
         name = settings.name_of(name, self.variable)
         if name not in self.network._spec.layout.prior_names:
-            raise FgrnError(f"{name!r} is not the hidden variable of the root; in a mixture only that has a message.")
+            raise FgrnError(f"{name!r} is not the hidden variable of the root; only that has a message in a mixture.")
         return self.root_message(self.propagate(data, keep=[name], parts=["marginal"], engine=engine).marginal(name))
 
     def root_message(self, marginal: np.ndarray) -> np.ndarray:
@@ -256,13 +256,13 @@ class TreeMixture(Queries):
                 found.setdefault(name, np.empty(len(of_row), dtype=labels.dtype))[mine] = labels
         return found
 
-    # Behind the scenes
+    # Private helpers
 
     def _encoded(self, evidence: frames.Data) -> Evidence:
         return self.network._encode(self.network._plan(), evidence)
 
     def _values(self, number: int) -> np.ndarray:
-        """The parameters of a tree, in the layout of the network."""
+        """Return the parameters of a tree, in the layout of the network."""
         values = self.network._parameters.values.copy()
         self._write(number, values)
         return values
@@ -282,7 +282,7 @@ class TreeMixture(Queries):
         device: str | None = None,
         precision: str | None = None,
     ) -> Callable[[int], Messages]:
-        """From the number of a tree to the marginals and likelihoods of the rows in it; the rows are laid out once."""
+        """Return a function from the number of a tree to marginals and likelihoods, with the rows laid out once."""
         network, plan = self.network, self.network._plan()
         encoded = self._encoded(evidence)
         kept = plan.names if keep is None else settings.variable_names("keep", keep, own=self.variable)
@@ -300,20 +300,20 @@ class TreeMixture(Queries):
 
 
 def own_names(network: Network) -> list[str]:
-    """The hidden variables of a hidden tree, whose tables and prior each tree has for itself."""
+    """Return the hidden variables of a hidden tree, whose tables and prior are separate for each tree."""
     layout, columns = network._spec.layout, set(network.observed)
     return [*layout.prior_names, *(names[0] for names in layout.table_names if names[0] not in columns)]
 
 
 def own_table(layout: Layout, values: np.ndarray, name: str) -> np.ndarray:
-    """The view of the table of a hidden variable, or of the prior of the root, in a vector of parameters."""
+    """Return the view of the table of a hidden variable, or of the root's prior, in a vector of parameters."""
     if name in layout.prior_names:
         return layout.prior(values, layout.prior_number(name))
     return layout.table(values, layout.table_number(name))
 
 
 def side_by_side(tables: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
-    """Return tables of several trees as one: that of each tree between its own states, and zeros elsewhere."""
+    """Return tables of several trees as one block-diagonal table."""
     if len(tables) == 1:
         return np.asarray(tables[0])
     out = np.zeros([sum(sizes) for sizes in zip(*(table.shape for table in tables), strict=True)])
@@ -326,13 +326,13 @@ def side_by_side(tables: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
 
 
 def copied_variables(network: Network) -> dict[str, str]:
-    """The copies that Diverters make, by name, and the hidden variable that each is a copy of."""
+    """Return the copies made by Diverters, by name, and the hidden variable of each."""
     diverters = (block for block in network.blocks if isinstance(block, Diverter))
     return {copy.name: block.inputs[0].name for block in diverters for copy in block.outputs}
 
 
 def one_network(network: Network, tables: Mapping[str, np.ndarray]) -> Network:
-    """Return a hidden tree joined alike, with other tables by name, and hidden variables of as many states as these."""
+    """Return a hidden tree with the same connections, other tables by name, and hidden variables of their sizes."""
     columns, copies = set(network.observed), copied_variables(network)
 
     def variable(one: Variable) -> Variable:
@@ -353,7 +353,7 @@ def one_network(network: Network, tables: Mapping[str, np.ndarray]) -> Network:
 
 
 def _mixed(found: Iterable[tuple[float, Messages]]) -> Messages:
-    """The marginals and likelihoods of a mixture, from the logarithm of the weight and the messages of each tree."""
+    """Return the marginals and likelihoods of a mixture, from log-weights and messages of each tree."""
     others = iter(found)
     first, mixed = next(others)
     total, arrays = mixed.log_likelihood + first, dict(mixed._arrays)

@@ -20,14 +20,14 @@ FIRST, LATER = "0", "t"
 
 
 def is_two_slices(network: Any) -> bool:
-    """Whether all variables of a Bayesian network are there twice, as `x0` and `xt`."""
+    """Return whether all variables of a Bayesian network occur twice, as `x0` and `xt`."""
     names = set(network.names) if isinstance(network, BayesianNetwork) else set()
     pairs = {name[:-1] + end for name in names if name[-1:] in (FIRST, LATER) for end in (FIRST, LATER)}
     return bool(names) and names == pairs
 
 
 def two_slices(model: DynamicBayesianNetwork) -> BayesianNetwork:
-    """The network of two slices of a dynamic network of order one: `x0` and `xt` for each variable x."""
+    """Return the two-slice network of a dynamic network of order one: `x0` and `xt` for each variable x."""
     if model.order > 1:
         raise WiringError(
             f"A slice depends on the {model.order} slices before it, and two slices show links to the one before only.",
@@ -49,7 +49,7 @@ def two_slices(model: DynamicBayesianNetwork) -> BayesianNetwork:
 
 
 def dynamic_of_two_slices(network: BayesianNetwork, sequence: str = "sequence") -> DynamicBayesianNetwork:
-    """The dynamic network of a network of two slices.
+    """Return the dynamic network of a two-slice network.
 
     A variable whose first table differs from the later one, and that depends on no earlier slice, has a link to itself
     without effect: only variables with links have a table of their own in the first slice.
@@ -99,12 +99,12 @@ def dynamic_of_two_slices(network: BayesianNetwork, sequence: str = "sequence") 
 
 
 def _without_start(network: BayesianNetwork) -> set[str]:
-    """The variables whose tables were neither given nor learnt: learning begins with random ones."""
+    """Return the variables whose tables were neither given nor learnt, and are drawn at random."""
     return {part.name for part in network._given if network._start(part) is None}
 
 
 def _frozen_in_both(network: BayesianNetwork, names: list[str]) -> list[str]:
-    """The variables whose tables are never learnt; an error if that is so in the first slice only, or later only."""
+    """Return the variables whose tables are never learnt; an error if only those of one kind of slice are not."""
     fixed = {part.name for part in network._given if not part.learn}
     for name in names:
         ends = sorted((name + FIRST, name + LATER), key=lambda one: one not in fixed)
@@ -118,7 +118,7 @@ def _frozen_in_both(network: BayesianNetwork, names: list[str]) -> list[str]:
 
 
 def _table_on(network: BayesianNetwork, name: str, parents: list[str]) -> np.ndarray:
-    """The table of a variable with an axis for each of these parents, of which its own are some, in any order."""
+    """Return the table of a variable with an axis for each of these parents, which include its own."""
     own = network.parents(name)
     states = network.variable(name).cardinality
     table = np.asarray(network.table(name)).reshape(*(network.variable(one).cardinality for one in own), states)

@@ -39,7 +39,7 @@ COMMANDS = {
 
 SUMMARIES = {
     "demo": "Learn handwritten digits, and draw what was learnt.",
-    "inspect": "Describe a table or a network, and list what looks wrong.",
+    "inspect": "Describe a table or a network, and list possible problems.",
     "fit": "Learn a model from a table.",
     "compare": "Compare models with different numbers of hidden states.",
     "predict": "Predict the class or cluster of each row of a table.",
@@ -51,20 +51,20 @@ SUMMARIES = {
     "draw": "Draw a model, or the graph of a Bayesian network.",
     "explore": "Write a page that shows a model and infers in the browser.",
     "search": "Find a Bayesian network in a table.",
-    "query": "Ask a Bayesian network: posteriors, most probable states, samples.",
-    "track": "Follow the variables of a dynamic network along sequences.",
+    "query": "Query a Bayesian network: posteriors, most probable states, samples.",
+    "track": "Infer the variables of a dynamic network along sequences.",
     "solve": "Find the best decisions of an influence diagram.",
     "convert": "Write a network in the format of another program.",
     "bench": "Measure the speed on this machine.",
-    "paper": "Compute the results of the paper again.",
+    "paper": "Reproduce the results of the paper.",
     "doctor": "Check that everything needed is installed and works.",
 }
 
 EPILOG = """\b
 Exit codes
   0    done
-  1    the data, the model or a file is not what it should be; the message says what and where
-  2    the command was not understood
+  1    the data, the model or a file is not valid; the message says what and where
+  2    the command or one of its options is not valid
   130  interrupted; what was written before is complete
   143  the same, by SIGTERM
 \b
@@ -78,11 +78,11 @@ First steps
 
 
 class Failed(Exception):
-    """A command that could not do what it was asked for, and why, as people at the command line read it."""
+    """The error of a command that failed, with a message for users of the command line."""
 
 
 class Lazy(click.Group):
-    """A group of commands that imports a command when it is called, so that the help is quick."""
+    """A group of commands that imports a command when it is called, so that the help is fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands, in the order of the help."""
@@ -111,7 +111,7 @@ class Lazy(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; word its errors for its options."""
+        """Run a command; its errors name its options."""
         from ..core.exceptions import FgrnError
         from .wording import spoken
 

@@ -97,7 +97,7 @@ class Answer:
         left = iter(answers)
         return [next(left) if one else nothing for one in possible.tolist()]
 
-    # The questions
+    # Queries
 
     def posterior(self, names: Sequence[str], method: str) -> None:
         """Show the posterior distribution of each variable."""
@@ -245,7 +245,7 @@ class Answer:
         return self.as_json or self.rows is not None or bool(self.output)
 
     def map_states(self, names: Sequence[str]) -> None:
-        """Show the most probable states of some variables, whatever the others are."""
+        """Show the most probable joint states of some variables, summed over the others (marginal MAP)."""
         possible, evidence = self._answerable()
         labels, logarithm = self.model.map(names, evidence)
         found = {name: self._all_rows(possible, np.atleast_1d(labels[name]).tolist()) for name in names}
@@ -256,7 +256,7 @@ class Answer:
             say("\n" + common.aligned(["variable", "state"], shown_rows, left=2))
 
     def value_of_asking(self, target: str, costs: Mapping[str, float], candidates: Sequence[str] | None) -> None:
-        """Show what each variable that is not known would tell of a target."""
+        """Show the information that each unknown variable would give on a target."""
         model: Any = self.model
         found = model.value_of_asking(target, self._evidence, candidates=candidates, costs=costs)
         if self.as_json:
@@ -351,7 +351,7 @@ class Answer:
         else:
             self._write(columns)
 
-    # How they are shown
+    # Display
 
     def _tell(self, seen: Messages, method: str, table: str) -> None:
         say("\n".join([*self._heading(seen, method), table]))

@@ -1,4 +1,4 @@
-"""Commands that ask a model: `predict`, `complete`, `explain`, `draw`."""
+"""Commands that query a model: `predict`, `complete`, `explain`, `draw`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ output_option = click.option("-o", "--output", default="-", show_default=True, m
 @click.argument("data")
 @output_option
 @click.option("--proba/--no-proba", default=True, show_default=True, help="Also write the probability of each class.")
-@click.option("--keep/--no-keep", default=True, show_default=True, help="Write the columns of DATA, too.")
+@click.option("--keep/--no-keep", default=True, show_default=True, help="Also write the columns of DATA.")
 @common.unseen_option
 @common.reading
 @common.json_option
@@ -77,7 +77,7 @@ def predict(
 
 
 def _predict_sequences(estimator: Any, table: Any, output: str, proba: bool, keep: bool, as_json: bool) -> None:
-    """Write the state of each row of sequences: the path of Viterbi, and how likely each state is."""
+    """Write the state of each row of sequences: the Viterbi path, and the probability of each state."""
     known = model_rows.matching(estimator, table)
     along = sequence_and_time(estimator, table)
     states = estimator.predict(known, **along)
@@ -166,7 +166,7 @@ def complete(
     common.check_table(output, as_json)
     common.check_other(output, {"DATA": data, "MODEL": model})
     if no_uncertainty and draws is None:
-        raise click.UsageError("--no-uncertainty is for tables that are drawn: say --draws M, too.")
+        raise click.UsageError("--no-uncertainty is for tables that are drawn: add --draws M.")
     estimator = common.estimator(model, unseen)
     if hasattr(estimator, "forecast"):
         _complete_sequences(estimator, common.read_for(estimator, data, **options), output, proba, draws, as_json)
@@ -241,7 +241,7 @@ def _write_draws(estimator: Any, table: Any, draws: int, uncertainty: bool, outp
 
 
 def _with_class(estimator: Any, table: Any, known: Any) -> Any:
-    """Return the columns that a model knows, and the column of the class if the table has it."""
+    """Return the columns of a model, and the column of the class if the table has it."""
     name = getattr(estimator, "_y_name", None)
     here = name in table.column_names and name not in known.column_names
     return known.append_column(name, table[name]) if here else known
@@ -303,8 +303,8 @@ def _with_fractions(estimator: Any, source: Any) -> tuple[Collection[str], Colle
     metavar="COLUMN=VALUE",
     help="A value; may be repeated. Instead of DATA, or on top of it.",
 )
-@click.option("--class", "target", help="The class or cluster to explain; the likeliest unless given.")
-@click.option("--picture", metavar="FILE", help="Draw it, too (.svg, .png, .pdf).")
+@click.option("--class", "target", help="The class or cluster to explain. [the most probable one]")
+@click.option("--picture", metavar="FILE", help="Also draw it, to this file (.svg, .png, .pdf).")
 @common.unseen_option
 @common.reading
 @common.json_option
@@ -388,17 +388,17 @@ def _class_of(estimator: Any, text: str) -> Any:
 @click.option("--given", "--set", "given", multiple=True, metavar="NAME=VALUE",
               help="What is known; may be repeated. Of a network also NAME!=STATE or NAME=[W,W,...].")  # fmt: skip
 @click.option("--detail", type=click.Choice(["auto", "full", "compact", "names"]), default="auto", show_default=True,
-              help="How much is shown of each variable of a network.")  # fmt: skip
+              help="How much to show of each variable of a network.")  # fmt: skip
 @click.option("--only", multiple=True, metavar="NAME", help="A variable to draw, of a network; may be repeated.")
 @click.option("--method", type=click.Choice(["exact", "loopy"]), default="exact", show_default=True,
-              help="loopy approximates, for networks that are too wide.")  # fmt: skip
+              help="loopy: an approximation, for networks too large for exact inference.")  # fmt: skip
 @common.rescale_option
 @common.json_option
 def draw(
     model: str, output: str, given: tuple[str, ...], detail: str, only: tuple[str, ...], method: str, rescale: bool,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Draw a model as a factor graph, with beliefs, and the two messages on each wire where something is known.
+    """Draw a model as a factor graph, with beliefs, and both messages on each wire where evidence is given.
 
     MODEL is a file written by `fgrn fit` or `Network.save`; or a network: BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE,
     which is drawn as a directed graph with a card for each variable. No other program is needed.

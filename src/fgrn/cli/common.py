@@ -1,4 +1,4 @@
-"""What commands share: options, reading tables and models, checking and printing results."""
+"""Functions that several commands share: options, reading tables and models, checking and printing results."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class FiniteRange(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number, or raise an error that names the option."""
         found = super().convert(value, param, ctx)
-        return found if isfinite(found) else self.fail(f"{value} is no finite number.", param, ctx)
+        return found if isfinite(found) else self.fail(f"{value} is not a finite number.", param, ctx)
 
 
 _BIN_COUNT = click.IntRange(2)
@@ -53,39 +53,42 @@ DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon":
 unseen_option = click.option(
     "--unseen",
     type=click.Choice(["unknown", "error"]),
-    help="Whether a level that was not in training is unknown or an error; else as the model was fitted.",
+    help="Treat a level that was not in the training data as unknown or as an error. [as the model was fitted]",
 )
 stream_option = click.option(
     "--stream",
     "streamed",
     is_flag=True,
-    help="Read in batches, from disk in every epoch: for tables larger than memory.",
+    help="Read the table in batches and keep it on disk: for tables larger than memory.",
 )
-rescale_option = click.option(
-    "--rescale", is_flag=True, help="Divide each row of a network's tables by its sum, whatever that is."
-)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table for people.")
+rescale_option = click.option("--rescale", is_flag=True, help="Divide each row of a network's tables by its sum.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 
 def reading(command: Command) -> Command:
     """Add the options of every command that reads a table."""
     options = [
         click.option(
-            "--format", "format_", type=click.Choice(["csv", "tsv", "parquet"]), help="Of the table; else by its name."
+            "--format",
+            "format_",
+            type=click.Choice(["csv", "tsv", "parquet"]),
+            help="Format of the table. [by its name]",
         ),
         click.option(
             "--delimiter",
-            help="Delimiter of a text file: a character, or tab, space, comma, semicolon; else it is detected.",
+            help="Delimiter of a text file: a character, or tab, space, comma, semicolon. [detected]",
         ),
-        click.option("--encoding", help="Encoding of a text file, such as cp1252; else by its first bytes, or UTF-8."),
+        click.option("--encoding", help="Encoding of a text file, such as cp1252. [by its first bytes, or UTF-8]"),
         click.option("--decimal", default=".", show_default=True, help="Decimal mark of numbers: . or a comma."),
-        click.option("--no-header", is_flag=True, help="The first line is a row; columns are called x0, x1, ..."),
+        click.option(
+            "--no-header", is_flag=True, help="The first line is data, not names; columns are called x0, x1, ..."
+        ),
         click.option(
             "--missing",
             multiple=True,
             metavar="CODE",
-            help="A word for a missing value; repeat for more. The usual ones (empty cells, ?, NA, N/A, NaN, null, "
-            "None, #N/A) are then values, unless they are given, too: '' for empty cells.",
+            help="A word for a missing value; may be repeated. It replaces the default (empty cells, ?, NA, N/A, "
+            "NaN, null, None, #N/A), which are then values unless given as well: '' for empty cells.",
         ),
         click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated."),
         click.option(
@@ -93,9 +96,9 @@ def reading(command: Command) -> Command:
             type=click.Choice(["error", "skip"]),
             default="error",
             show_default=True,
-            help="What to do with rows that cannot be read: stop, or leave them out and count them.",
+            help="What to do about rows that cannot be read: stop, or skip and count them.",
         ),
-        click.option("--cache", metavar="FOLDER", help="Folder for data kept on disk; else that of temporary files."),
+        click.option("--cache", metavar="FOLDER", help="Folder for data kept on disk. [that of temporary files]"),
     ]
     for option in reversed(options):
         command = option(command)
@@ -103,21 +106,21 @@ def reading(command: Command) -> Command:
 
 
 def schema(command: Command, bins: click.ParamType = _BIN_COUNT, more: str = "") -> Command:  # type: ignore[type-arg]
-    """Add the options of every command that infers a schema; `bins` is what --bins takes, and `more` its help."""
+    """Add the options of every command that infers a schema; `bins` is the type of --bins, and `more` its help."""
     options = [
         click.option(
             "--bins",
             type=bins,
             default=5,
             show_default=True,
-            help=f"Bins of a column with many different numbers; a classifier takes 10 of 100 rows or more.{more}",
+            help=f"Bins of a column with many different numbers; 10 for a classifier of 100 rows or more.{more}",
         ),
         click.option(
             "--max-levels",
             type=click.IntRange(1),
             default=50,
             show_default=True,
-            help="The most levels of a column of words.",
+            help="The largest number of levels of a text column.",
         ),
     ]
     for option in reversed(options):
@@ -126,7 +129,7 @@ def schema(command: Command, bins: click.ParamType = _BIN_COUNT, more: str = "")
 
 
 def is_given(option: str) -> bool:
-    """Return whether the user has named an option of the command that runs."""
+    """Return whether the user has given an option of the running command."""
     source = click.get_current_context().get_parameter_source(option)
     return source is not None and source.name != "DEFAULT"
 
@@ -257,11 +260,13 @@ def state_count_of(text: str, option: str = "--hidden") -> int:
     """Return a number of hidden states; one that is too large is refused before anything is read."""
     if text.isdecimal() and 0 < int(text) <= MOST_HIDDEN:
         return int(text)
-    raise click.UsageError(f"{option}: a number of states is a whole number from 1 to {MOST_HIDDEN:,}. Got {text!r}.")
+    raise click.UsageError(
+        f"{option}: the number of states must be a whole number from 1 to {MOST_HIDDEN:,}. Got {text!r}."
+    )
 
 
 def check_place(path: str, what: str = "a model file, such as people.fgrn", option: str = "-o") -> None:
-    """Raise an error if a file cannot be written there; called before anything else is done."""
+    """Raise an error if a file cannot be written; called before anything else is done."""
     place = Path(path)
     if place.is_dir():
         raise click.UsageError(f"{option} is the name of {what}, and {path!r} is a folder. Name a file in it.")
@@ -274,7 +279,7 @@ def check_place(path: str, what: str = "a model file, such as people.fgrn", opti
 
 
 def check_table(path: str, as_json: bool) -> None:
-    """Raise an error if a table cannot be written there, or not together with JSON."""
+    """Raise an error if a table cannot be written to this file, or not together with JSON."""
     if path == "-":
         return
     if as_json:
@@ -282,12 +287,12 @@ def check_table(path: str, as_json: bool) -> None:
     check_place(path, "a table, such as answers.csv")
     if table_file.format_by_name(path) is None:
         raise click.UsageError(
-            f"-o is the name of a table, and its end ({', '.join(table_file.FORMATS)}) tells the format. Got {path!r}."
+            f"-o must be a table with the extension of its format ({', '.join(table_file.FORMATS)}). Got {path!r}."
         )
 
 
 def check_other(path: str, sources: Mapping[str, str | None], option: str = "-o") -> None:
-    """Raise an error if the output is one of the files that are read, by whatever name or link.
+    """Raise an error if the output is one of the input files, under any name or link.
 
     Args:
         path: of what will be written.
@@ -310,7 +315,7 @@ def _files_of(source: str | None) -> list[str]:
     if Path(source).exists() and not Path(source).is_dir():
         return [source]
     with suppress(FgrnError), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # who reads them says what there is to say
+        warnings.simplefilter("ignore")  # the reader reports problems itself
         from ..tables.stream import Stream
         from ..tables.stream_source import is_many
 
@@ -319,7 +324,7 @@ def _files_of(source: str | None) -> list[str]:
 
 
 def check_picture(path: str | None) -> None:
-    """Raise an error if a picture cannot be saved there."""
+    """Raise an error if a picture cannot be saved to this file."""
     if path is not None:
         from ..plots.style import check_picture_path
 
@@ -358,8 +363,8 @@ def weighted(table: Any, column: str | None) -> tuple[Any, np.ndarray | None]:
         try:
             weights[row] = float(value)
         except (TypeError, ValueError):
-            what = "is unknown" if value is None else f"{value!r} is no number"
-            text = f"the weight {what}. --weights wants a number for each row."
+            what = "is unknown" if value is None else f"{value!r} is not a number"
+            text = f"the weight {what}. --weights needs a number for each row."
             raise EvidenceError(text, row=row, column=column, value=value) from None
     try:
         return table, checked_weights(weights, len(weights))
@@ -375,7 +380,7 @@ def estimator(path: str, unseen: str | None = None) -> LatentEstimator:
     use = use_of(path, model)
     if use is not None:
         raise FgrnError(
-            f"{path!r} holds no model of a table, but one of the class {type(model).__name__}.", remedies=use
+            f"{path!r} holds a model of the class {type(model).__name__}, not one fitted to a table.", remedies=use
         )
     if unseen is not None:
         model.unseen = unseen
@@ -383,7 +388,7 @@ def estimator(path: str, unseen: str | None = None) -> LatentEstimator:
 
 
 def use_of(path: str, model: Any) -> str | None:
-    """What to do with a model of a file that has no schema to read tables by; None for one that has: an estimator."""
+    """Return advice for a model of a file that has no schema, and so cannot read tables; None for an estimator."""
     from ..bayes.dynamic import DynamicBayesianNetwork
     from ..bayes.factored import FactoredModel
     from ..bayes.influence import InfluenceDiagram
@@ -444,5 +449,5 @@ def missing_told(codes: Sequence[str] | None) -> str:
         shortened([repr(word) if word else "empty cells" for word in words])
         for words in (codes or usual, [word for word in usual if codes and word not in codes])
     )
-    chosen = f"--missing is given, so these are values: {others}." if others else "--missing CODE chooses."
+    chosen = f"--missing is given, so these are values: {others}." if others else "Choose others with --missing CODE."
     return visible(f"Taken as missing: {shown}. {chosen}")

@@ -24,13 +24,13 @@ OF_CLASS = re.compile(r"(.+):(\d+)(?::(mean|variance))?")
 
 
 class Written(tuple[Any, ...]):
-    """A constraint that messages show as it was written at the command line."""
+    """A constraint that messages show as the user wrote it."""
 
     text: str
 
     @classmethod
     def of(cls, parts: Iterable[Any], text: str) -> Written:
-        """The constraint of these parts, and its text."""
+        """Return the constraint of these parts, with its text."""
         found = cls(parts)
         found.text = text
         return found
@@ -40,7 +40,7 @@ class Written(tuple[Any, ...]):
 
 
 def constraints_of(texts: tuple[str, ...]) -> list[Any]:
-    """The constraints that are meant by the values of --constraints."""
+    """Return the constraints given by the values of --constraints."""
     found: list[Any] = []
     for text in texts:
         found += _of_file(text) if text.lower().endswith(".json") else [Written.of(_of_words(text), text)]
@@ -48,7 +48,7 @@ def constraints_of(texts: tuple[str, ...]) -> list[Any]:
 
 
 def _of_words(text: str) -> tuple[Any, ...]:
-    """One constraint from words, quoted where they contain blanks."""
+    """Return one constraint from words, quoted if they contain blanks."""
     try:
         kind, *words = shlex.split(text)
     except ValueError:
@@ -70,7 +70,7 @@ def _of_words(text: str) -> tuple[Any, ...]:
 
 
 def _of_file(place: str) -> list[Any]:
-    """Constraints from a file: a list of lists, such as ["zero", "q1", 0, "yes"]."""
+    """Return constraints from a file: a list of lists, such as ["zero", "q1", 0, "yes"]."""
     try:
         found = json.loads(Path(place).read_text(encoding="utf-8"))
     except OSError as error:

@@ -29,13 +29,15 @@ def convert(source: str, target: str, from_: str | None, to_: str | None, rescal
     IN and OUT are BIF, XMLBIF, Hugin NET, XDSL or UAI files, gzipped where the name ends in .gz; IN may also be a DSC,
     DNE or flat OOBN file, or a model file (.fgrn): a dynamic network is written as two slices, in which x0 is x in the
     first slice and xt in a later one. Numbers stay the same to the last bit, unless a row has to be divided by its sum.
-    A name that a format cannot carry is an error; properties that it cannot carry are left out, which is told.
+    A name that a format cannot represent is an error; properties that it cannot represent are left out and reported.
     """
     from ..files.formats import read_document, write_document
 
     if to_ is None and ending(target) not in EXTENSIONS:
         ends = ", ".join(EXTENSIONS)
-        raise click.UsageError(f"OUT is {target!r}: its format is told by the end of its name ({ends}), or by --to.")
+        raise click.UsageError(
+            f"OUT is {target!r}: its format must be given by the extension of its name ({ends}), or by --to."
+        )
     common.check_other(target, {"IN": source}, "OUT")
     if source.endswith(".fgrn"):
         document = (_two_slices(source) or any_model_of(source)).to_document()

@@ -21,11 +21,15 @@ if TYPE_CHECKING:
                "  fgrn solve oil.net --voi Drill --cost Seismic=10      (what to learn before a decision)")  # fmt: skip
 @click.argument("diagram")
 @click.option("--given", "given", multiple=True, metavar="NAME=STATE", help=given_help)
-@click.option("--voi", metavar="DECISION", help="What it is worth to know each variable before this decision.")
+@click.option(
+    "--voi",
+    metavar="DECISION",
+    help="Value of information: what it is worth to know each variable before this decision.",
+)
 @click.option("--cost", "costs", multiple=True, metavar="NAME=NUMBER",
               help="With --voi: what observing a variable costs, in units of utility. Repeatable.")  # fmt: skip
 @click.option("--limited-memory", is_flag=True,
-              help="Each decision knows what its arcs tell, and forgets what was known before (LIMID).")  # fmt: skip
+              help="Each decision knows only its own parents, and forgets earlier information (LIMID).")  # fmt: skip
 @format_option("from", "DIAGRAM", (*FORMATS, *READ_ONLY))
 @common.rescale_option
 @common.json_option
@@ -41,7 +45,7 @@ def solve(
     model = _diagram_of(diagram, from_, rescale)
     known: Any = known_of(model, given) or None
     if voi and limited_memory:
-        raise click.UsageError("--voi is asked with nothing forgotten: leave out --limited-memory.")
+        raise click.UsageError("--voi supposes that nothing is forgotten: leave out --limited-memory.")
     if voi:
         found = model.value_of_information(voi, known, costs=costs_of(model, costs))
         if as_json:

@@ -24,9 +24,13 @@ Examples
 @click.command(epilog=EXAMPLES)
 @click.argument("model")
 @click.argument("data", required=False)
-@click.option("-o", "--output", metavar="FILE", help="The page, an .html file; else MODEL's name with .html, here.")
-@click.option("--title", help="Over the page; else the name of MODEL.")
-@click.option("--serve", is_flag=True, help="Serve the page on this machine alone; Python infers. For large models.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="The page to write, an .html file. [MODEL's name with .html, in this folder]"
+)
+@click.option("--title", help="Title of the page. [the name of MODEL]")
+@click.option(
+    "--serve", is_flag=True, help="Serve the page on this machine only, with inference in Python; for large models."
+)
 @networks.format_option("from", "MODEL", (*FORMATS, *READ_ONLY))
 @common.rescale_option
 @common.json_option
@@ -40,7 +44,7 @@ def explore(
     rescale: bool,
     as_json: bool,
 ) -> None:
-    """Write a page on which evidence is set with a click and beliefs follow.
+    """Write a page on which evidence is set by clicks and beliefs are updated.
 
     MODEL is a file written by `fgrn fit` or `save`, or a BIF, XMLBIF, Hugin NET, XDSL or UAI file. The page is one HTML
     file that infers in the browser: it needs no server, no network and no installation, and can be mailed. A model that
@@ -62,7 +66,7 @@ def explore(
 
 
 def _write(model: Any, place: str, title: str, source: str, as_json: bool) -> None:
-    """Write the page of a model, and say so."""
+    """Write the page of a model, and report it."""
     from ..page.page import explore as explored
 
     page = explored(model, place, title=title, source=source)
@@ -73,7 +77,7 @@ def _write(model: Any, place: str, title: str, source: str, as_json: bool) -> No
 
 
 def _serve(model: Any, title: str, source: str, data: str | None, as_json: bool) -> None:
-    """Serve the page of a model until somebody interrupts it."""
+    """Serve the page of a model until the user interrupts it."""
     from ..page.disk_rows import RowsOnDisk
     from ..page.server import server_of
 

@@ -1,4 +1,4 @@
-"""The command that learns: `fit`, from a table in memory, in batches, read once, or on a cluster."""
+"""The command `fit`: learns from a table in memory, in batches, read once, or on a cluster."""
 
 from __future__ import annotations
 
@@ -42,9 +42,7 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
         return estimators.NaiveBayesClassifier(**settings)
     if model in ("deep", "ica"):
         if hidden == "auto":
-            raise click.UsageError(
-                f"--model {model} takes numbers with commas, such as --hidden 4,8; 'auto' it cannot."
-            )
+            raise click.UsageError(f"--model {model} takes numbers with commas, such as --hidden 4,8, and not 'auto'.")
         sizes = [common.state_count_of(part) for part in hidden.split(",")]
         kind = estimators.DeepLatentClassifier if model == "deep" else estimators.DiscreteICA
         return kind(n_hidden=sizes, **settings)
@@ -61,7 +59,7 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
     if model == "tree":
         for name, option in (("n_init", "--starts"), ("tol", "--tolerance")):
             if name in settings:
-                raise click.UsageError(f"--model tree has one start and ends by rows kept back; leave out {option}.")
+                raise click.UsageError(f"--model tree has one start and stops by held-out rows; leave out {option}.")
         if settings.pop("cycles", 1) > 1:
             raise click.UsageError("--model tree is learnt in batches of rows; leave out --cycles.")
         return estimators.HiddenTreeModel(states, **settings)
@@ -76,15 +74,17 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
                "  fgrn fit 'logs/*.parquet' --hidden 8 -o logs.fgrn       (more than memory holds)\n"
                "  zcat log.csv.gz | fgrn fit - --online -o log.fgrn       (every row read once)")  # fmt: skip
 @click.argument("data")
-@click.option("--target", help="The column that is the class; without it rows are clustered.")
+@click.option("--target", help="The class column; without it, rows are clustered.")
 @click.option("-o", "--output", required=True, metavar="MODEL", help="The model file to write (.fgrn).")
 @click.option(
     "--model",
     type=click.Choice(MODELS),
-    help="The kind of model; latent with a target, clusters without. tree: for wide tables, with or without a target.",
+    help="The kind of model. [latent with --target, else clusters] tree: for wide tables, with or without --target.",
 )
-@click.option("--hidden", help="States of the hidden variable: a number, 'auto', or 4,8 for layers. [auto]")
-@click.option("--epochs", type=click.IntRange(1), help="The most epochs of learning. [1000 for clusters, 500 or fewer]")
+@click.option("--hidden", help="Number of states of the hidden variable: a number, 'auto', or 4,8 for layers. [auto]")
+@click.option(
+    "--epochs", type=click.IntRange(1), help="The limit of epochs of learning. [1000 for clusters, else at most 500]"
+)
 @click.option(
     "--cycles",
     type=click.IntRange(1),
@@ -103,39 +103,41 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
               help="Converged when three epochs gain less log-likelihood per row. [1e-8 for clusters, else 1e-5]",
               )  # fmt: skip
 @click.option("--max-seconds", type=common.FiniteRange(0, min_open=True),
-              help="With --target, and --hidden auto or --model tan or tree: after so many no other candidate is "
-              "tried. [a limit of work, about 2 s for a few rows, 6 s for 10000]")  # fmt: skip
+              help="With --target, and --hidden auto or --model tan or tree: the time after which no candidate is "
+              "begun. [a limit of work, about 2 s for a few rows, 8 s for 10000]")  # fmt: skip
 @click.option("--refine", type=Refining(), metavar="auto|yes|no|NUMBER",
-              help="With --target, and --hidden auto or --model tan or tree: whether tables are refined so that they "
-              "tell the class; auto: if that helps; a number: the strength of the penalty on this. [auto]",
+              help="With --target, and --hidden auto or --model tan or tree: whether tables are refined to predict "
+              "the class; auto: if that helps; a number: the strength of the penalty on the refinement. [auto]",
               )  # fmt: skip
 @click.option("--test", type=common.FiniteRange(0, 1, max_open=True), default=0.0, show_default=True,
-              help="Share of the rows, drawn by the seed, kept back to test on.")  # fmt: skip
+              help="Share of the rows, drawn with the seed, held out as test rows.")  # fmt: skip
 @click.option("--weights", metavar="COLUMN", help="The column with the weight of each row.")
-@click.option("--sequence", metavar="COLUMN", help="With --model hmm: the column that tells sequences apart.")
+@click.option("--sequence", metavar="COLUMN", help="With --model hmm: the column that identifies sequences.")
 @click.option("--time", metavar="COLUMN", help="With --model hmm: the column by which rows of a sequence are ordered.")
 @click.option("--continuous", metavar="COLUMN", multiple=True,
-              help="With --model clusters or hmm: a column of numbers that is normally distributed in a state, without "
-              "bins; may be repeated. 'auto' for all with many different numbers.")  # fmt: skip
+              help="With --model clusters or hmm: a numeric column that is normally distributed in each state, without "
+              "bins; may be repeated. 'auto': all columns with many different numbers.")  # fmt: skip
 @click.option("--constraints", "constraint", metavar="TEXT|FILE", multiple=True,
-              help="With --model clusters: hold item-response probabilities or make them equal, such as 'equal q1 q2', "
+              help="With --model clusters: fix item-response probabilities or make them equal, such as 'equal q1 q2', "
               "'equal q1:0 q1:1' (classes 0 and 1), 'fixed q1 0 yes 0.9' (column, class, level, probability), "
               "'zero q1 0 yes'; and means and variances of continuous columns, such as 'fixed x 0 mean 2.5', "
               "'equal x:0:variance x:1:variance'; may be repeated. Or a JSON file with a list of them.")  # fmt: skip
-@partial(common.schema, bins=BinCount(), more=" 'auto': those, or else 5 or 20, if clearly better.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For random starts.")
+@partial(common.schema, bins=BinCount(), more=" 'auto': also tries 5 and 20, used if clearly better.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
 @click.option("--checkpoint", metavar="FILE", help="Save the progress of learning in this file.")
 @click.option("--every", type=click.IntRange(1), default=EVERY, show_default=True,
               help="Epochs between two checkpoints.")  # fmt: skip
 @click.option("--resume", is_flag=True, help="Continue from the file of --checkpoint, if it exists.")
 @click.option("--unseen", type=click.Choice(["unknown", "error"]), default="unknown", show_default=True,
-              help="Whether a level in later tables that is not in this one is unknown or an error.")  # fmt: skip
+              help="Treat a level of later tables that is not in this one as unknown or as an error.")  # fmt: skip
 @common.stream_option
-@click.option("--online", is_flag=True, help="Read every row once, and learn from each batch as it comes.")
+@click.option(
+    "--online", is_flag=True, help="Online learning: read every row once, and learn from each batch as it arrives."
+)
 @click.option("--batch", type=click.IntRange(1), metavar="ROWS", help="Rows of a batch, with --online or --stream; "
-              f"the first one that is read --online decides what the columns mean. [{BATCH}]")  # fmt: skip
+              f"with --online the first batch determines the schema. [{BATCH}]")  # fmt: skip
 @click.option("--effective-size", type=common.FiniteRange(0, min_open=True), metavar="ROWS",
-              help="With --online: weight of all past rows together, in rows of today.")  # fmt: skip
+              help="With --online: the total weight of all past rows, in rows of the current batch.")  # fmt: skip
 @click.option("--dask", metavar="ADDRESS", help="Learn on the workers of this cluster, such as tcp://host:8786.")
 @common.reading
 @common.json_option
@@ -160,15 +162,15 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         common.check_place(checkpoint, "a file, such as people.ckpt", "--checkpoint")
         common.check_other(checkpoint, {"DATA": data, "-o": output}, "--checkpoint")
     elif resume:
-        raise click.UsageError("--resume goes on from a file: name it with --checkpoint.")
+        raise click.UsageError("--resume continues from a file: name it with --checkpoint.")
     if online and (checkpoint or streamed or dask or test or cycles > 1):
         raise click.UsageError(
             "--online reads rows once, and keeps none: leave out --checkpoint, --stream, --dask, --test and --cycles."
         )
     if effective_size is not None and not online:
-        raise click.UsageError("--effective-size is for rows that are read once: say --online, too.")
+        raise click.UsageError("--effective-size is for rows that are read once: add --online.")
     if batch is not None and not (online or streamed or is_many(data) or dask):
-        raise click.UsageError("--batch is for rows that are read in batches: say --online or --stream, too.")
+        raise click.UsageError("--batch is for rows that are read in batches: add --online or --stream.")
     if weights is not None and weights == target:
         raise click.UsageError(f"{weights!r} cannot be --weights and --target at once.")
     kind = model or ("latent" if target else "clusters")
@@ -179,7 +181,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         raise click.UsageError(f"--model {kind} {'needs' if target is None else 'takes no'} --target.")
     along = common.those_given(sequence=sequence, time=time)
     if along and kind != "hmm":
-        raise click.UsageError("--sequence and --time are for rows that follow each other: say --model hmm, too.")
+        raise click.UsageError("--sequence and --time are for sequences of rows: add --model hmm.")
     if continuous and kind not in ("clusters", "hmm"):
         raise click.UsageError("--continuous is for --model clusters or hmm; others put numbers into bins.")
     if constraint and kind != "clusters":
@@ -282,7 +284,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
 
 @contextmanager
 def _kept_on_failure(estimator: Any, output: str) -> Iterator[None]:
-    """Save what was learnt so far if a later batch cannot be read."""
+    """Save the model learnt so far if a later batch cannot be read."""
     try:
         yield
     except BaseException:
@@ -302,7 +304,7 @@ def _workers(address: str | None) -> Any:
 
 
 def _show(estimator: Any, report: dict[str, Any], as_json: bool, missing: bool) -> None:
-    """Print what was learnt, as text or as JSON; a classifier of one class is told on standard error.
+    """Print the learnt model, as text or as JSON; a classifier of one class is reported on standard error.
 
     `missing`: whether a value is missing, so that it is told what is taken as such.
     """
@@ -362,7 +364,7 @@ def _report(
 
 
 def _learnt(estimator: Any, rows: int, kept_back: int, output: str, interrupted: bool) -> dict[str, Any]:
-    """Return the facts about a fit: rows, epochs, convergence, log-likelihood."""
+    """Return a summary of a fit: rows, epochs, convergence, log-likelihood."""
     history = estimator.history_
     return {
         "model": type(estimator).__name__,
@@ -380,7 +382,7 @@ def _learnt(estimator: Any, rows: int, kept_back: int, output: str, interrupted:
 
 
 def _tried(estimator: Any) -> dict[str, Any]:
-    """Return the candidates among which a model was chosen, and the structures of which not all were tried."""
+    """Return the candidates of the choice of a model, and the structures of which not all were tried."""
     if not hasattr(estimator, "selection_"):
         return {}
     unfinished = getattr(estimator.selection_, "unfinished", None)
@@ -388,7 +390,7 @@ def _tried(estimator: Any) -> dict[str, Any]:
 
 
 def _gathered_report(estimator: Any, rows: Any, output: str, interrupted: bool) -> dict[str, Any]:
-    """Return the facts about a fit on rows that came in batches."""
+    """Return the summary of a fit on rows that came in batches."""
     report = _learnt(estimator, estimator.n_rows_, 0, output, interrupted)
     report["rows_left_out"] = dict(rows.left_out)
     report |= _tried(estimator)
@@ -421,7 +423,7 @@ def _accuracy(estimator: Any, rows: Any, target: str | None) -> dict[str, Any]:
 
 
 def _selection_lines(estimator: Any, interrupted: bool) -> list[str]:
-    """Return what was tried; that time was short only if the user has limited it, and did not end it himself."""
+    """Return the candidates as text; a time limit is mentioned only if the user set one that was reached."""
     found = estimator.selection_
     names = getattr(found, "unfinished", ())
     if not names:
@@ -439,20 +441,20 @@ def _report_text(estimator: Any, report: dict[str, Any], missing: bool) -> str:
     how = "converged" if report["converged"] else "interrupted" if report["interrupted"] else "not converged"
     best = estimator.history_.best_epoch
     if best is not None and not report["interrupted"]:
-        how = f"rows kept back the most probable after {best + 1}, at {estimator.history_.validation[best]:.4f} a row"
-    done, of_which = f"{counted(report['epochs'], 'epoch')} ({how})", "a row"
+        how = f"held-out likelihood best after {best + 1}, at {estimator.history_.validation[best]:.4f} per row"
+    done, of_which = f"{counted(report['epochs'], 'epoch')} ({how})", "per row"
     if "batches" in report:
         count = report["batches"]
         done = f"read once in {count} {'batch' if count == 1 else 'batches'}"
-        of_which = "a row of the last one"
+        of_which = "per row of the last one"
     lines.append(f"{report['model']}: {counted(report['rows'], 'row')}, {done}, "
                  f"log-likelihood {report['log_likelihood_per_row']:.4f} {of_which}")  # fmt: skip
-    for name, what in (("", "learnt from"), ("_on_rows_kept_back", "kept back")):
+    for name, what in (("", "training row"), ("_on_rows_kept_back", "held-out row")):
         if f"accuracy{name}" in report:
             share, largest = report[f"accuracy{name}"], report[f"largest_class{name}"]
             rows, none = report[f"rows_with_class{name}"], report[f"rows_without_class{name}"]
             told = f"; {counted(none, 'row')} without a class" if none else ""
-            lines.append(f"accuracy on {counted(rows, 'row')} {what}: {share:.1%} "
+            lines.append(f"accuracy on {counted(rows, what)}: {share:.1%} "
                          f"(always the largest class: {largest:.1%}){told}")  # fmt: skip
     if report["not_estimated"]:
         lines.append(estimator.history_.told_not_estimated)

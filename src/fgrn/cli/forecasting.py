@@ -1,4 +1,4 @@
-"""The command `forecast`: what is expected in the next steps of sequences."""
+"""The command `forecast`: the predicted next steps of sequences."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .tracking import TrackedRows, dynamic_of, write_records
 @click.command(epilog="\b\nExample\n  fgrn forecast machines.fgrn log.csv --steps 3 -o next.csv")
 @click.argument("model")
 @click.argument("data")
-@click.option("--steps", type=click.IntRange(1), default=1, show_default=True, help="How many steps.")
-@click.option("--sequence", metavar="COLUMN", help="Of a dynamic network: the column that tells sequences apart.")
-@click.option("--time", metavar="COLUMN", help="Of a dynamic network: the column by which rows are ordered.")
+@click.option("--steps", type=click.IntRange(1), default=1, show_default=True, help="Number of steps to forecast.")
+@click.option("--sequence", metavar="COLUMN", help="For a dynamic network: the column that identifies sequences.")
+@click.option("--time", metavar="COLUMN", help="For a dynamic network: the column by which rows are ordered.")
 @output_option
 @common.unseen_option
 @common.reading
@@ -29,7 +29,7 @@ def forecast(
     """Forecast the next steps of each sequence: the likeliest state and levels, and expected numbers.
 
     MODEL is a file written by `fgrn fit --model hmm`, or a dynamic network as for `fgrn track`; DATA the table of
-    sequences that go on, or - for standard input.
+    sequences to continue, or - for standard input.
     Each level has its probability beside it, 'P(name)', and each expected number its standard deviation, 'sd(name)'.
     """
     common.check_table(output, as_json)
@@ -44,7 +44,7 @@ def forecast(
     estimator: Any = common.estimator(model, unseen)
     if not hasattr(estimator, "forecast"):
         raise FgrnError(
-            f"{model!r} is a {type(estimator).__name__}, whose rows do not follow each other.",
+            f"{model!r} is a {type(estimator).__name__}, which is not a model of sequences.",
             remedies="learn a model of sequences with `fgrn fit --model hmm`",
         )
     table = common.read_for(estimator, data, **options)

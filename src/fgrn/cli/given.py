@@ -1,4 +1,4 @@
-"""Evidence as written on the command line or in a table: states, weights of states, excluded states."""
+"""Evidence from the command line or a table: states, weights of states, excluded states."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOT = "!="
 
 
 def parted(text: str, names: Sequence[str], option: str = "--given") -> tuple[str, str]:
-    """Return the variable and the value of NAME=VALUE; `names` tells where a name with an equals sign ends."""
+    """Return the variable and the value of NAME=VALUE; `names` resolves names with an equals sign."""
     if "=" not in text:
         more = ", NAME=[W,W,...] or NAME!=STATE" if option == "--given" else ""
         raise click.UsageError(f"{option} is NAME=STATE{more}. Got {text!r}.")
@@ -68,7 +68,7 @@ def weights_of(variable: Variable, text: str) -> np.ndarray | None:
     try:
         weights = np.array([float(word) for word in text[1:-1].split(",")])
     except ValueError:
-        raise EvidenceError(f"{text} is no list of numbers, such as [0.2,0.8].") from None
+        raise EvidenceError(f"{text} is not a list of numbers, such as [0.2,0.8].") from None
     if len(weights) != variable.cardinality:
         states = shortened(variable.labels)
         raise EvidenceError(
@@ -125,7 +125,7 @@ def rows_of(model: FactoredModel, path: str, **options: Any) -> tuple[dict[str, 
 
 
 def known_columns(columns: Sequence[str], names: Sequence[str], path: str, use: str = "") -> list[str]:
-    """Return the columns of a file that are variables of a network, and say which others are left out.
+    """Return the columns of a file that are variables of a network, and report the others as left out.
 
     `use` says what the others may be for. It is an error if there are others and no variable at all.
     """
@@ -136,18 +136,18 @@ def known_columns(columns: Sequence[str], names: Sequence[str], path: str, use: 
             f"no column is a variable of the network. {nearest(others[0], names)}",
             file=repr(path),
             column=others[0],
-            remedies="rename the columns, or if the first line is a row, say --no-header",
+            remedies="rename the columns, or if the first line is data, add --no-header",
         )
     if others:
         near = dict.fromkeys(one for name in others for one in near_names(name, names)[:1] if one not in known)
         hint = f" {did_you_mean(near)}" if near else ""
-        verb = "is no variable" if len(others) == 1 else "are no variables"
+        verb = "is not a variable" if len(others) == 1 else "are not variables"
         tell(f"{path}: {shortened([repr(name) for name in others])} {verb} of the network: left out.{use}{hint}")
     return known
 
 
 def _check_evidence(model: FactoredModel, path: str, name: str, states: Sequence[int | None]) -> None:
-    """Raise an error if the network has no such variable or state."""
+    """Raise an error if the network does not have this variable or state."""
     if name not in model.names:
         raise EvidenceError(
             f"this is not a variable of the network. {nearest(name, model.names)}", file=repr(path), column=name

@@ -49,7 +49,7 @@ WHOLE = re.compile(r"[+-]?(0|[1-9]\d*|[1-9]\d{0,2}(,\d{3})+)")
 @common.rescale_option
 @common.json_option
 def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool, **options: Any) -> None:
-    """Describe a table: columns, levels, missing values, and what looks wrong; or a Bayesian network.
+    """Describe a table: columns, levels, missing values, and possible problems; or a Bayesian network.
 
     DATA is a CSV, TSV or Parquet file, or - for standard input; a network: BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE; or
     a model file (.fgrn).
@@ -99,13 +99,16 @@ def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool,
     remarks = [visible(f"  {record['column']}: {remark}") for record in found for remark in record["remarks"]]
     if doubt:
         names = visible(shortened([record["column"] for record in found], 4))
-        remarks.insert(0, f"  the first line: each name is a value of its own column ({names}). A row? say --no-header")
+        remarks.insert(
+            0,
+            f"  the first line: each name is a value of its own column ({names}). If it is data, add --no-header",
+        )
     if remarks:
         say("\nLook at\n" + "\n".join(remarks))
 
 
 def _describe_estimator(path: str, model: Any, as_json: bool) -> None:
-    """Print what a model of a table is: its class, its classes or clusters, and the columns that it knows."""
+    """Print the description of an estimator: its type, its classes or clusters, and its columns."""
     columns = [
         {"column": name, "kind": column.kind, "levels": list(column.levels)} for name, column in model.schema_.items()
     ]
@@ -132,7 +135,7 @@ def _describe_estimator(path: str, model: Any, as_json: bool) -> None:
 
 
 def _commands_for(model: Any) -> str:
-    """Name the commands that show a model of this kind, and those that ask it."""
+    """Print the commands that show a model of this kind, and those that query it."""
     has = {
         "prototypes": getattr(model, "prototypes_", None) is not None,
         "draw": True,
@@ -196,12 +199,12 @@ def _counts(values: Any) -> dict[Any, int]:
 
 
 def _is_measured(value: Any) -> bool:
-    """Whether a value is a number that is not whole, as no identifier is."""
+    """Return whether a value is a number with a fraction, which no identifier has."""
     return isinstance(value, (float, np.floating)) and not float(value).is_integer()
 
 
 def _levels(levels: list[Any]) -> str:
-    """Return as many of the levels as there is room for."""
+    """Return as many of the levels as fit into a line."""
     texts = (shortened(levels, most) for most in range(5, 0, -1))
     return next(
         (text for text in texts if len(text) <= MOST_CELLS),
@@ -210,7 +213,7 @@ def _levels(levels: list[Any]) -> str:
 
 
 def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[str]:
-    """Return remarks on what looks wrong in a column."""
+    """Return remarks on possible problems of a column."""
     if not counts:
         return ["no value is known: nothing is learnt of it; leave it out with --drop"]
     out = []
@@ -223,11 +226,11 @@ def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[
     odd = words_among_numbers(counts)
     if odd and record["kind"] != "unfit":
         words = shortened([repr(word) for word in odd], 4)
-        out.append(f"{words} {'is no number' if len(odd) == 1 else 'are no numbers'}, and all other values are")
+        out.append(f"{words} {'is not a number' if len(odd) == 1 else 'are not numbers'}, and all other values are")
     if all(isinstance(value, str) and WHOLE.fullmatch(value) for value in counts) and any("," in v for v in counts):
-        out.append(f"numbers such as {first!r}, taken for words: they have thousands separators, it seems; remove them")
+        out.append(f"numbers such as {first!r}, taken as words: they seem to have thousands separators; remove them")
     elif all(isinstance(value, str) and DECIMAL_COMMA.fullmatch(value) for value in counts):
-        out.append(f"numbers such as {first!r}, taken for words: say --decimal ,")
+        out.append(f"numbers such as {first!r}, taken as words: add --decimal ,")
     if len(counts) == 1:
         out.append(f"always {first!r}: says nothing")
     elif record["kind"] in ("levels", "ordered"):
@@ -241,18 +244,22 @@ def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[
 
 @click.command(epilog="\b\nExample\n  fgrn compare answers.csv --sizes 1,2,3,4,5,6 --starts 4")
 @click.argument("data")
-@click.option("--sizes", help="Numbers of hidden states to try, with commas; else more until the criterion gets worse.")
+@click.option(
+    "--sizes", help="Numbers of hidden states to try, separated by commas. [1, 2, ... until the criterion gets worse]"
+)
 @click.option(
     "--criterion", type=click.Choice(["bic", "aic", "held_out"]), default="bic", show_default=True, help="What decides."
 )
-@click.option("--epochs", type=click.IntRange(1), help="The most epochs of learning. [1000]")
+@click.option("--epochs", type=click.IntRange(1), help="The limit of epochs of learning. [1000]")
 @click.option("--smoothing", type=common.FiniteRange(0, common.MOST_SMOOTHING),
               help="Count added to every cell of every table. [0.01]")  # fmt: skip
-@click.option("--starts", type=click.IntRange(1), help="Random initialisations of each; the best is kept. [4]")
+@click.option(
+    "--starts", type=click.IntRange(1), help="Random initialisations for each number of states; the best is kept. [4]"
+)
 @common.schema
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For random starts.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
 @click.option("--weights", metavar="COLUMN", help="The column with the weight of each row.")
-@click.option("--picture", metavar="FILE", help="Draw it, too (.svg, .png, .pdf).")
+@click.option("--picture", metavar="FILE", help="Also draw it, to this file (.svg, .png, .pdf).")
 @common.stream_option
 @common.reading
 @common.json_option

@@ -42,11 +42,11 @@ class Remarks:
         """Print the remarks that need all batches."""
         for column, word in self._words.items():
             count = "once" if self._times[column] == 1 else f"{self._times[column]:,} times"
-            self.say(f"{word!r} in column {column!r} is no number: taken as unknown{self._kept}, {count}.")
+            self.say(f"{word!r} in column {column!r} is not a number: taken as unknown{self._kept}, {count}.")
 
 
 def matching(model: LatentEstimator, table: Any, remarks: Remarks | None = None) -> Any:
-    """Return the columns of a table that a model knows, in its order; an absent one is missing in every row.
+    """Return the columns of a model from a table, in its order; absent ones are missing in every row.
 
     `remarks` collects remarks over many batches; the caller prints them.
     """
@@ -57,7 +57,7 @@ def matching(model: LatentEstimator, table: Any, remarks: Remarks | None = None)
     present = dict(zip(table.column_names, table.columns, strict=True))
     if not present.keys() & set(names):
         raise SchemaError(
-            f"This table has none of the columns of the model ({shortened(names)}). Is its first line a row? Then say "
+            f"This table has none of the columns of the model ({shortened(names)}). If its first line is data, add "
             "--no-header."
         )
     gone = [name for name in names if name not in present]
@@ -76,7 +76,7 @@ def matching(model: LatentEstimator, table: Any, remarks: Remarks | None = None)
 
 
 def _as_learnt(values: Any, column: Column, remarks: Remarks) -> Any:
-    """Return a column in the type the model knows: a file may have numbers where another has words, too."""
+    """Return a column in the type of the model: one file may have numbers where another also has words."""
     import pyarrow as pa
 
     if not column.is_numeric and pa.types.is_integer(values.type):
@@ -104,7 +104,7 @@ def _number(word: str) -> float | None:
 
 
 def matched(model: LatentEstimator, rows: Stream, quiet: bool = False, kept: bool = False) -> Iterator[tuple[Any, Any]]:
-    """Yield the batches of a stream, each as it is and as a model knows it.
+    """Yield the batches of a stream, each unchanged and as columns of a model.
 
     Warnings of later batches name the rows, counted over all batches; only the first of each kind is printed. `quiet`
     prints none. `kept` says in the remarks that words among numbers stay in the output.

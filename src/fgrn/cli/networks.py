@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def is_network(path: str, slices: bool = False) -> bool:
-    """Whether a file holds a Bayesian network or factor graph, by its name or, for a model file, by its content.
+    """Return whether a file holds a Bayesian network or factor graph, by its name or, for a model file, by content.
 
     Args:
         path: the path of the file.
@@ -34,11 +34,11 @@ def is_network(path: str, slices: bool = False) -> bool:
     try:
         return isinstance(_loaded(path, slices), _kinds())
     except FgrnError:
-        return False  # who reads it says why
+        return False  # reading the file reports the reason
 
 
 def ending(path: str) -> str:
-    """Return the end of the name of a file, which tells its format; without .gz."""
+    """Return the extension of a file name, which indicates its format, without .gz."""
     return Path(path.removesuffix(".gz")).suffix.lower()
 
 
@@ -50,7 +50,7 @@ def _kinds() -> tuple[type, ...]:
 
 
 def _loaded(path: str, slices: bool) -> Any:
-    """Return the model of a model file; with `slices`, of a dynamic network that of its first slices."""
+    """Return the model of a model file; for a dynamic network with `slices`, its first slices."""
     from ..bayes.dynamic import DynamicBayesianNetwork
     from ..files.model_file import load
 
@@ -99,7 +99,7 @@ def model_of(path: str, format: str | None = None, rescale: bool = False) -> Fac
 
 def format_option(name: str, which: str, known: tuple[str, ...]) -> Callable[[common.Command], common.Command]:
     """Return the option for the format of a file."""
-    told = f"The format of {which}; else by the end of its name."
+    told = f"Format of {which}. [by its name]"
     return click.option(f"--{name}", f"{name}_", type=click.Choice(known), help=told)
 
 
@@ -157,7 +157,7 @@ def summary(path: str, as_json: bool, rescale: bool = False) -> None:
 
 
 def described(path: str, model: Any, as_json: bool) -> None:
-    """Print what a model is that is neither a Bayesian network nor one of a table, and what can be done with it."""
+    """Print the description of a model that is neither a Bayesian network nor an estimator, and its commands."""
     use = common.use_of(path, model)
     if as_json:
         common.as_json({"file": path, "kind": type(model).__name__, "description": repr(model)})
@@ -201,7 +201,7 @@ def _summary_lines(found: Mapping[str, Any]) -> Iterator[str]:
     if found["exact"]:
         names = shortened(found["largest_cluster"], 6)
         yield (
-            f"exact inference: {counted(found['clusters'], 'cluster')}, "
+            f"exact inference: {counted(found['clusters'], 'clique')}, "
             f"{counted(found['joint_states_in_all'], 'joint state')}; "
             f"the largest has {found['joint_states']:,}, of {names}"
         )
@@ -226,38 +226,47 @@ def _summary_lines(found: Mapping[str, Any]) -> Iterator[str]:
 @click.argument("network")
 @click.option("--given", "given", multiple=True, metavar="NAME=STATE", help=given_help)
 @click.option("--evidence", metavar="FILE", help="Rows of evidence: CSV, TSV or Parquet; or a UAI file, .evid.")
-@click.option("--target", "targets", multiple=True, metavar="NAME", help="A variable to show; all unless given.")
+@click.option("--target", "targets", multiple=True, metavar="NAME", help="A variable to show; may be repeated. [all]")
 @click.option(
     "--most-probable",
     is_flag=True,
     help="The most probable joint assignment of all variables; --target chooses which of them to show.",
 )
 @click.option(
-    "--map", "map_of", metavar="A,B", help="The most probable states of some variables, whatever the others are."
+    "--map",
+    "map_of",
+    metavar="A,B",
+    help="The most probable states of some variables, summed over the others (marginal MAP).",
 )
 @click.option("--do", "set_to", multiple=True, metavar="NAME=STATE",
-              help="Set a variable from outside: arcs to it are cut. Repeatable.")  # fmt: skip
+              help="Intervention: set a variable and cut the arcs to it. Repeatable.")  # fmt: skip
 @click.option(
-    "--voi", metavar="NAME", help="What to observe next to know NAME: the value of each variable, or --target."
+    "--voi", metavar="NAME", help="What to observe next to learn NAME: the value of each variable, or of --target."
 )
 @click.option("--cost", "costs", multiple=True, metavar="NAME=NUMBER",
               help="With --voi: what observing a variable costs, in nats. Repeatable.")  # fmt: skip
 @click.option("--sensitivity", metavar="NAME=STATE",
-              help="Which numbers of the tables the probability of a state depends on most.")  # fmt: skip
+              help="Sensitivity: the numbers of tables that the probability of a state depends on most.")  # fmt: skip
 @click.option("--spread", type=common.FiniteRange(0, 1, min_open=True), metavar="SHARE",
-              help="With --sensitivity: by which part each number is made smaller and larger; 0.1 unless given.",
+              help="With --sensitivity: the fraction by which each number is varied. [0.1]",
               )  # fmt: skip
-@click.option("--picture", metavar="FILE", help="With --sensitivity: draw it, too (.svg, .png, .pdf).")
+@click.option("--picture", metavar="FILE", help="With --sensitivity: also draw it, to this file (.svg, .png, .pdf).")
 @click.option("--joint", metavar="A,B", help="The joint distribution of some variables.")
 @click.option("--sample", "drawn", type=click.IntRange(1), metavar="N", help="Draw rows, N for each row of evidence.")
 @click.option("--samples", type=click.IntRange(2), metavar="N",
-              help="With --method sampling: from how many samples a row of evidence is answered.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of --sample and --method sampling.")
+              help="With --method sampling: the number of samples for each row of evidence.")  # fmt: skip
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Random seed of --sample and --method sampling.",
+)
 @click.option("--method", type=click.Choice(["exact", "loopy", "sampling"]), default="exact", show_default=True,
-              help="loopy and sampling approximate, for networks that are too wide; the second has standard "
+              help="loopy and sampling are approximations for large networks; sampling gives standard "
                    "errors.")  # fmt: skip
 @click.option("--interval", type=click.FloatRange(0, 1, min_open=True, max_open=True), metavar="LEVEL",
-              help="Credible intervals of this probability, from the counts that a model file keeps.")  # fmt: skip
+              help="Show credible intervals of this probability, from the counts in a model file.")  # fmt: skip
 @click.option(
     "-o", "--output", metavar="FILE", help="Write a table: CSV, TSV or Parquet by its name; - is standard output."
 )
@@ -272,12 +281,12 @@ def query(
     method: str, interval: float | None, output: str | None, from_: str | None,
     rescale: bool, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
-    """Ask a network: the posterior distribution of its variables, and the probability of the evidence.
+    """Query a network: the posterior distribution of its variables, and the probability of the evidence.
 
-    NETWORK is a BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE file. Of one row of evidence, a table with bars is shown, or
-    with -o written (variable, state, probability). Rows of --evidence have an answer each, in columns, and a row that
-    is impossible has none; an empty cell is unknown, and cells may also be weights, [.2,.8], or !=state. Codes for
-    missing values that are states of the network, such as None, are states. A number is put in its bin where all states
+    NETWORK is a BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE file. For one row of evidence a table with bars is shown, or
+    written with -o (variable, state, probability). For --evidence each row has its answer in columns, empty for an
+    impossible row; an empty cell is a missing value, and cells may also be weights, [.2,.8], or !=state. Words for
+    missing values that are states of the network, such as None, are states. A number is put into its bin if all states
     of a variable are bins.
     """
     asked = [
@@ -405,7 +414,7 @@ def costs_of(model: FactoredModel | InfluenceDiagram, costs: tuple[str, ...]) ->
 
 
 def _names(model: FactoredModel, text: str) -> list[str]:
-    """Return the names of a comma-separated list; a name that holds a comma has to stand alone."""
+    """Return the names of a comma-separated list; a name that contains a comma must be the only one."""
     names = [text] if text in model.names else [part.strip() for part in text.split(",")]
     for name in names:
         model.variable(name)
@@ -418,7 +427,7 @@ def _names(model: FactoredModel, text: str) -> list[str]:
 def draw_graph(
     path: str, output: str, given: tuple[str, ...], as_json: bool, rescale: bool, method: str, **options: Any
 ) -> None:
-    """Draw the graph of a network with the distribution of each variable, or an influence diagram by its names."""
+    """Draw the graph of a network with the distribution of each variable, or an influence diagram without."""
     from .. import plots
     from ..bayes.influence import InfluenceDiagram
 

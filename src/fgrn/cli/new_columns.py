@@ -8,7 +8,7 @@ from .wording import tell
 
 
 class NewColumns:
-    """Columns that a command adds to a table: one whose name is taken gets underscores, and that is told once."""
+    """The columns that a command adds to a table; names already in use get underscores, which is reported once."""
 
     def __init__(self) -> None:
         self._renamed: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Commands that tell what was learnt: `report`, with standard errors and tests of fit, and `prototypes`."""
+"""Commands that report on a learnt model: `report`, with standard errors and tests of fit, and `prototypes`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BESIDE = 32
 @click.option("--residuals", is_flag=True, help="Also show the residuals of each pair of items; needs DATA.")
 @click.option("--profile", is_flag=True, help="Also show intervals from the profile likelihood of estimates on the "
               "boundary; needs DATA.")  # fmt: skip
-@click.option("--html", metavar="FILE", help="Write the report as an HTML page, too.")
+@click.option("--html", metavar="FILE", help="Also write the report as an HTML page.")
 @common.reading
 @common.json_option
 def report(
@@ -41,8 +41,8 @@ def report(
 ) -> None:
     """Report a latent class analysis: class sizes, item-response probabilities, standard errors, criteria, fit.
 
-    MODEL is a file written by `fgrn fit` without a target. The report is that of the rows it was learnt from, which the
-    file holds; for a large table it does not, and DATA, the table, is needed.
+    MODEL is a file written by `fgrn fit` without a target. The report is about the training rows, and is
+    stored in the file; for a large table it is not, and DATA, the table, is needed.
     """
     if html is not None:
         common.check_place(html, "a page, such as report.html", "--html")
@@ -85,7 +85,7 @@ def report(
 
 
 def _write_page(place: str, body: str) -> None:
-    """Write a page with these tables."""
+    """Write an HTML page with these tables."""
     text = f'<!doctype html>\n<meta charset="utf-8">\n<title>Latent class analysis</title>\n{body}\n'
     try:
         write_whole(Path(place), text.encode())
@@ -95,8 +95,10 @@ def _write_page(place: str, body: str) -> None:
 
 @click.command(epilog="\b\nExample\n  fgrn prototypes people.fgrn --picture prototypes.svg")
 @click.argument("model")
-@click.option("--most", type=click.IntRange(1), default=12, show_default=True, help="Values shown of each.")
-@click.option("--picture", metavar="FILE", help="Draw them, too (.svg, .png, .pdf).")
+@click.option(
+    "--most", type=click.IntRange(1), default=12, show_default=True, help="Number of values to show for each."
+)
+@click.option("--picture", metavar="FILE", help="Also draw them, to this file (.svg, .png, .pdf).")
 @common.json_option
 def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> None:
     """Show the profile of each class or cluster: values more frequent there than in the baseline, largest effect first.

@@ -20,7 +20,7 @@ MOST_KINDS = 20
 
 
 def schema_text(schema: Schema) -> str:
-    """Return a schema as text; columns that are alike, in number and names of levels, are folded if there are many."""
+    """Return a schema as text; columns with the same levels are grouped if there are many."""
     if len(schema) <= MOST_COLUMNS:
         return repr(schema)
     kinds: dict[tuple[str, tuple[str, ...]], list[str]] = {}

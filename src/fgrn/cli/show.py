@@ -22,7 +22,7 @@ from .wording import say
 
 @click.command(epilog="\b\nExample\n  fgrn demo --output pictures")
 @click.option(
-    "--output", default="fgrn-demo", show_default=True, metavar="FOLDER", help="Where pictures and models go."
+    "--output", default="fgrn-demo", show_default=True, metavar="FOLDER", help="The folder for pictures and models."
 )
 @click.option("--hidden", type=click.IntRange(1), default=100, show_default=True, help="States of the hidden variable.")
 @click.option("--epochs", type=click.IntRange(1), default=40, show_default=True, help="Epochs of learning.")
@@ -39,13 +39,17 @@ def demo(output: str, hidden: int, epochs: int, as_json: bool) -> None:
 @click.command(epilog="\b\nExample\n  fgrn bench --rows 200000")
 @click.option("--rows", type=click.IntRange(1), default=200_000, show_default=True, help="Random rows to learn from.")
 @click.option(
-    "--variables", type=click.IntRange(1), default=10, show_default=True, help="Observed variables of four states."
+    "--variables",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Number of observed variables, each with four states.",
 )
 @click.option("--hidden", type=click.IntRange(1), default=20, show_default=True, help="States of the hidden variable.")
 @click.option("--epochs", type=click.IntRange(1), default=10, show_default=True, help="Epochs that are timed.")
 @common.json_option
 def bench(rows: int, variables: int, hidden: int, epochs: int, as_json: bool) -> None:
-    """How fast it is on this machine: rows per second in learning and in use, beside the plain engine."""
+    """Measure the speed on this machine: rows per second in learning and inference, beside the reference engine."""
     from ..engines import thread_count
     from ..graph.structures import lvm
     from ..tables.frames import Coded
@@ -71,7 +75,7 @@ def bench(rows: int, variables: int, hidden: int, epochs: int, as_json: bool) ->
         )
         results[f"{name}, rows per second"] = rows / max(epoch, 1e-9)
     plain = (seconds(few, "reference", 1, 2) - seconds(few, "reference", 1, 1)) / len(few["Y0"])
-    results["plain engine, rows per second"] = 1 / max(plain, 1e-12)
+    results["reference engine, rows per second"] = 1 / max(plain, 1e-12)
     net = lvm(dict.fromkeys(names, 4), hidden=hidden)
     net.posterior(few, "S", engine="cpu")
     begin = time.perf_counter()
@@ -93,15 +97,15 @@ def bench(rows: int, variables: int, hidden: int, epochs: int, as_json: bool) ->
     "--folder",
     metavar="FOLDER",
     type=click.Path(exists=True, file_okay=False),
-    help="Where the three UCI files are; else FGRN_DATA, else they are downloaded once.",
+    help="The folder of the three UCI files. [FGRN_DATA, or they are downloaded once]",
 )
 @click.option(
     "--splits", type=click.IntRange(1), default=20, show_default=True, help="Random splits into training and test rows."
 )
-@click.option("--quick", is_flag=True, help="Few splits and starts, to see that it runs.")
+@click.option("--quick", is_flag=True, help="Few splits and starts, as a quick check.")
 @common.json_option
 def paper(folder: str | None, splits: int, quick: bool, as_json: bool) -> None:
-    """The results of the paper, computed again: accuracy on three UCI tables, operations, memory."""
+    """Reproduce the results of the paper: accuracy on three UCI tables, operations, memory."""
     from ..showcase import paper as module
 
     results = module.run(folder=folder, splits=splits, quick=quick)
@@ -119,7 +123,7 @@ MODULES = {"scikit-learn": "sklearn"}
 @click.option("--warm", is_flag=True, help="Compile all kernels now, so that no other process has to.")
 @common.json_option
 def doctor(warm: bool, as_json: bool) -> None:
-    """Whether everything needed is there and works; exit code 1 if not."""
+    """Check that everything needed is installed and works; exit code 1 if not."""
     from .. import __version__
     from ..core.exceptions import KernelCacheWarning
 
@@ -152,7 +156,7 @@ def doctor(warm: bool, as_json: bool) -> None:
                 found.append({"what": what, "fine": True, "says": check()})
         except KernelCacheWarning as advice:  # it works, and could be quicker
             found.append({"what": what, "fine": True, "says": "", "advice": str(advice)})
-        except Exception as error:  # whatever is wrong is what a doctor is asked for
+        except Exception as error:  # any failure is a result of this check
             found.append({"what": what, "fine": False, "says": f"{type(error).__name__}: {error}"})
     if as_json:
         common.as_json(found)
@@ -176,7 +180,7 @@ def _threads() -> str:
 
 
 def _kernels() -> str:
-    """Return whether both engines agree on a small network."""
+    """Check that the two engines agree on a small network; returns the result as text."""
     from ..graph.structures import lvm
 
     rows = {"a": [0, 1, None, 1] * 8, "b": [1, 1, 0, None] * 8}
@@ -200,7 +204,7 @@ def _all_kernels() -> str:
 
 
 def _cache() -> str:
-    """Return where compiled kernels are, and whether new ones can be written."""
+    """Return the folder of compiled kernels, and whether it can be written to."""
     from ..core.exceptions import KernelCacheWarning
     from ..engines import kernels
     from ..engines.kernels import cache
@@ -224,5 +228,5 @@ def _files() -> str:
         net = lvm({"a": 2}, hidden=2)
         net.save(path)
         if load(path) != net:
-            raise OSError("a model did not come back as it was; please report this")
+            raise OSError("a model was read back differently; please report this")
     return "written and read"

@@ -25,7 +25,7 @@ class Terminated(BaseException):
 
 
 class Stop:
-    """Callable that returns after every epoch whether a signal asked learning to stop."""
+    """Callable that returns after every epoch whether a signal requested learning to stop."""
 
     def __init__(self) -> None:
         self.status = 0

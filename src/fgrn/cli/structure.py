@@ -36,7 +36,7 @@ PATHS = ("hill_climbing", "tabu", "order")
 @click.option("-o", "--output", metavar="FILE",
               help="Write the network: .fgrn, or BIF, XMLBIF, NET, XDSL or UAI by its name.")  # fmt: skip
 @click.option("--score", type=click.Choice(["bic", "aic", "bdeu", "k2", "log_likelihood"]), default="bic",
-              show_default=True, help="Of a structure; log_likelihood is that of rows kept back.")  # fmt: skip
+              show_default=True, help="The score of a structure; log_likelihood is that of held-out rows.")  # fmt: skip
 @click.option("--method", type=click.Choice(["hill_climbing", "tabu", "order", "exact", "pc"]),
               default="order", show_default=True,
               help="order: over orders of the columns, after hill climbing and a tabu search; exact: the best of all "
@@ -48,28 +48,30 @@ PATHS = ("hill_climbing", "tabu", "order")
 @click.option("--tier", "tiers", multiple=True, metavar="A,B,...",
               help="Columns, causes first: no arc leads from a later tier to an earlier one. Repeatable.")  # fmt: skip
 @click.option("--root", "roots", multiple=True, metavar="COLUMN", help="A column without parents. Repeatable.")
-@click.option("--max-parents", type=click.IntRange(0), metavar="NUMBER", help="The most parents of a column.")
-@click.option("--start", metavar="NETWORK", help="A file with a network whose arcs the search begins with.")
+@click.option(
+    "--max-parents", type=click.IntRange(0), metavar="NUMBER", help="The largest number of parents of a column."
+)
+@click.option("--start", metavar="NETWORK", help="A file with a network whose arcs the search starts from.")
 @click.option("--restarts", type=click.IntRange(0), default=0, show_default=True,
-              help="How often to go on from the best structure with random moves.")  # fmt: skip
+              help="Number of restarts from the best structure after random moves.")  # fmt: skip
 @click.option("--equivalent-size", type=common.FiniteRange(0, min_open=True), default=1.0, show_default=True,
               help="The equivalent sample size of bdeu.")  # fmt: skip
 @click.option("--smoothing", type=common.FiniteRange(0, common.MOST_SMOOTHING), default=1.0,
               show_default=True, metavar="COUNT", help="Count added to every cell of every table.")  # fmt: skip
 @click.option("--held-out", type=common.FiniteRange(0, 1, min_open=True, max_open=True), default=0.2, show_default=True,
-              metavar="SHARE", help="The share of rows that log_likelihood keeps back.")  # fmt: skip
+              metavar="SHARE", help="The share of rows that log_likelihood holds out.")  # fmt: skip
 @click.option("--hidden", multiple=True, metavar="NAME=STATES",
-              help="A variable that no column has, and its number of states; --required arcs join it. "
+              help="A hidden variable and its number of states; connect it by --required arcs. "
                    "Repeatable.")  # fmt: skip
 @click.option("--rounds", type=click.IntRange(1), default=10, show_default=True,
               help="With missing values: the most rounds of structural EM.")  # fmt: skip
 @click.option("--draws", type=click.IntRange(1), default=10, show_default=True,
-              help="With missing values: how often they are drawn in a round.")  # fmt: skip
+              help="With missing values: the number of draws in a round.")  # fmt: skip
 @click.option("--confidence", type=click.IntRange(1), metavar="SAMPLES",
-              help="Search in so many samples of the rows, and keep the arcs in half of them or more.")  # fmt: skip
-@click.option("--picture", metavar="FILE", help="Draw it, too (.svg, .png, .pdf).")
+              help="Search in this number of bootstrap samples, and keep the arcs in half of them.")  # fmt: skip
+@click.option("--picture", metavar="FILE", help="Also draw it, to this file (.svg, .png, .pdf).")
 @common.schema
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of everything random.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
 @common.reading
 @common.json_option
 def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | None, hidden: tuple[str, ...],
@@ -93,7 +95,7 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | N
         common.check_other(output, {"DATA": data})
         if Path(output.removesuffix(".gz")).suffix.lower() not in (*EXTENSIONS, ".fgrn"):
             raise click.UsageError(
-                f"-o is {output!r}: the end of its name tells the format: .fgrn, {', '.join(EXTENSIONS)}."
+                f"-o is {output!r}: the extension of its name must be that of a format: .fgrn, {', '.join(EXTENSIONS)}."
             )
     how = {name: options.pop(name) for name in SEARCH_OPTIONS}
     how["start"] = None if start is None else _arcs_of(start)
@@ -135,7 +137,7 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | N
 
 
 def _so_far(sure: ArcConfidence | None, samples: int | None, interrupted: bool) -> str:
-    """Say what there is of a search that was interrupted; nothing of another one."""
+    """Report the result of an interrupted search; nothing for a complete one."""
     if not interrupted:
         return ""
     if sure is None:
@@ -173,7 +175,7 @@ def _arc(option: str, text: str, names: list[str]) -> tuple[str, str]:
 
 
 def _columns(text: str, names: list[str]) -> list[str]:
-    """Return the columns of a comma-separated list; a name that holds a comma has to stand alone."""
+    """Return the columns of a comma-separated list; a name that contains a comma must be the only one."""
     return [text] if text in names else [part.strip() for part in text.split(",")]
 
 
@@ -189,7 +191,7 @@ def _write_network(network: BayesianNetwork, path: str) -> None:
 def _tell_found(
     network: BayesianNetwork, sure: ArcConfidence | None, written: list[str], as_json: bool, interrupted: str
 ) -> None:
-    """Print the arcs, the score, what is interrupted (empty: nothing), and what was written."""
+    """Print the arcs, the score, what was interrupted (empty: nothing), and the file written."""
     record = network.search_record
     arcs: list[dict[str, Any]] = [{"parent": parent, "child": child} for parent, child in network.arcs]
     found: dict[str, Any] = {"variables": len(network.names), "arcs": arcs, "parameters": network.free_parameters}

@@ -1,4 +1,4 @@
-"""The command `track`: the variables of a dynamic network along sequences, and its part of `forecast`."""
+"""The command `track`: inference of the variables of a dynamic network along sequences; and `forecast` for it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ METHODS = ("smooth", "filter", "path")
 
 
 def dynamic_of(path: str) -> DynamicBayesianNetwork | None:
-    """The dynamic network of a model file, or of a file with a network of two slices; None if it holds none."""
+    """Return the dynamic network of a model file, or of a file with a two-slice network; None for others."""
     from .. import load, read
     from ..bayes.dynamic import DynamicBayesianNetwork
     from ..bayes.two_slices import is_two_slices
@@ -41,7 +41,7 @@ def dynamic_of(path: str) -> DynamicBayesianNetwork | None:
 
 
 class TrackedRows:
-    """A table of sequences for a dynamic network: its rows by sequence and time, and what they are called."""
+    """A table of sequences for a dynamic network: its rows by sequence and time, and the column names."""
 
     def __init__(
         self, model: DynamicBayesianNetwork, path: str, sequence: str | None, time: str | None, options: dict[str, Any]
@@ -70,18 +70,18 @@ class TrackedRows:
         self.columns[model.sequence] = (np.cumsum(self.order.begins) - 1).tolist()
 
     def records(self, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """What was found for each row, with the name of its sequence, in the order of the table."""
+        """Return the results for each row, with the name of its sequence, in the order of the table."""
         records = np.array([*self.named(found), None], dtype=object)[:-1]
         found_in_order: list[dict[str, Any]] = self.order.restored(records).tolist()
         return found_in_order
 
     def named(self, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """What was found for each row, in the order of sequences: their names are in the column that they came from."""
+        """Return the results for each row, in the order of sequences, whose names are in their original column."""
         names = [self.order.names[one.pop("sequence")] for one in found]
         return [{self._title: name, **one} for name, one in zip(names, found, strict=True)]
 
     def path(self, labels: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
-        """The states of each row, in the order of sequences, with the numbers of their sequences and steps."""
+        """Return the states of each row, in the order of sequences, with the numbers of sequences and steps."""
         begins = self.order.begins
         numbers = np.cumsum(begins) - 1
         steps = np.arange(len(begins)) - np.flatnonzero(begins)[numbers]
@@ -91,7 +91,7 @@ class TrackedRows:
 
 
 def write_records(records: list[dict[str, Any]], output: str, as_json: bool) -> None:
-    """Write what was found for each row, as a table or as JSON."""
+    """Write the results for each row, as a table or as JSON."""
     if as_json:
         common.as_json(records)
         return
@@ -105,12 +105,16 @@ def write_records(records: list[dict[str, Any]], output: str, as_json: bool) -> 
 @click.argument("network")
 @click.argument("data")
 @click.option("--method", type=click.Choice(METHODS), default="smooth", show_default=True,
-              help="Given the whole sequence; given it up to each row (filter); or the states that are likeliest "
-              "together (path).")  # fmt: skip
-@click.option("--sequence", metavar="COLUMN", help="The column that tells sequences apart. [as in NETWORK]")
-@click.option("--time", metavar="COLUMN", help="The column by which rows of a sequence are ordered; as they are, else.")
+              help="smooth: given the whole sequence; filter: given the rows so far; path: the most probable joint "
+              "states.")  # fmt: skip
+@click.option("--sequence", metavar="COLUMN", help="The column that identifies sequences. [as in NETWORK]")
+@click.option(
+    "--time", metavar="COLUMN", help="The column by which rows of a sequence are ordered. [the order of the table]"
+)
 @click.option("--learn", "learnt", metavar="MODEL", help="First learn the tables from DATA, and write MODEL (.fgrn).")
-@click.option("--epochs", type=click.IntRange(1), default=50, show_default=True, help="With --learn: the most epochs.")
+@click.option(
+    "--epochs", type=click.IntRange(1), default=50, show_default=True, help="With --learn: the limit of epochs."
+)
 @click.option("--smoothing", type=common.FiniteRange(0, common.MOST_SMOOTHING), default=0.01, show_default=True,
               help="With --learn: count added to every cell of every table.")  # fmt: skip
 @output_option
@@ -120,11 +124,11 @@ def track(
     network: str, data: str, method: str, sequence: str | None, time: str | None, learnt: str | None, epochs: int,
     smoothing: float, output: str, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
-    """Find the variables of a dynamic network in each row of sequences.
+    """Infer the variables of a dynamic network in each row of sequences.
 
     NETWORK is a .fgrn file, or a network of two slices in any format: x0 is x in the first slice, xt in a later one.
-    DATA is a table with a row for each slice; values may be missing. Each state has its probability beside it. What
-    comes after the last rows is found by `fgrn forecast`.
+    DATA is a table with a row for each slice; values may be missing. Each state has its probability beside it.
+    `fgrn forecast` predicts the slices after the last rows.
     """
     common.check_table(output, as_json)
     common.check_other(output, {"DATA": data, "NETWORK": network})
@@ -141,7 +145,9 @@ def track(
     if learnt is not None:
         history = model.learn(rows.columns, epochs=epochs, smoothing=smoothing, tolerance=1e-6, accelerate=True)
         model.save(learnt)
-        tell(f"written: {learnt} ({counted(history.epochs, 'epoch')}, log-likelihood {history.per_row[-1]:.4f} a row)")
+        tell(
+            f"written: {learnt} ({counted(history.epochs, 'epoch')}, log-likelihood {history.per_row[-1]:.4f} per row)"
+        )
     if method == "path":
         found = rows.path(model.most_probable(rows.columns).labels)
     else:

@@ -1,4 +1,4 @@
-"""The wording of messages: settings as options of the command that runs, and characters that terminals obey escaped."""
+"""The wording of messages on the command line: settings as options of the running command, escaped for terminals."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ OPTIONS = {
     "unseen": "--unseen ACTION",
     "variables": "--only NAME",
 }
-"""The option for each parameter that a message may name, and what its value is called; nothing for a flag."""
+"""The option for each parameter that a message may name, with a placeholder for its value; none for a flag."""
 
 COMMANDS = {"max_hidden": "`fgrn compare --sizes`", "model": "`fgrn fit`"}
 """The command for each parameter that is not an option."""
 
 
 class Options(Wording):
-    """Settings as options of a command; what it has no option for is not advised.
+    """The wording of settings as options of a command; advice without an option is left out.
 
     Where a model is asked, options of learning are those of `fgrn fit`, which made it.
 
@@ -110,7 +110,7 @@ class Options(Wording):
         return OPTIONS.get("from" if name == "format" and self._of_network else name, "")
 
     def _command_of(self, name: str, option: str) -> str | None:
-        """The command that has an option, "" if that is the one that runs; None if the option is of no use here."""
+        """Return the command that has an option, "" if it is the running one; None if the option is useless here."""
         flag = option.split(" ")[0]
         if flag in self._known:
             return ""
@@ -128,7 +128,7 @@ def _options(params: Sequence[click.Parameter]) -> set[str]:
 
 
 def _with_value(option: str, value: object) -> str:
-    """An option with its value, or what that is called if any will do."""
+    """Return an option with its value, or with a placeholder if any value will do."""
     flag, _, of = option.partition(" ")
     if value is ... or not of:
         return option
@@ -141,7 +141,7 @@ def _with_value(option: str, value: object) -> str:
 
 
 def spoken(message: object, command: click.Command | None = None) -> str:
-    """A message as people at the command line can follow it; the command is the one that runs unless given."""
+    """Return a message worded for the command line; for the running command unless one is given."""
     if not isinstance(message, Report):
         return str(message)
     context = click.get_current_context(silent=True)
@@ -150,10 +150,10 @@ def spoken(message: object, command: click.Command | None = None) -> str:
 
 
 def say(text: str, err: bool = False) -> None:
-    """Print lines for people, on standard output or error."""
+    """Print lines of text, on standard output or error."""
     click.echo(visible(text, lines=True), err=err)
 
 
 def tell(message: object) -> None:
-    """Print an error, a warning or a remark, one line, on standard error."""
+    """Print an error, a warning or a remark on standard error, as one line."""
     click.echo(f"fgrn: {visible(message if isinstance(message, str) else spoken(message))}", err=True)

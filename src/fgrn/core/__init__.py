@@ -1,1 +1,1 @@
-"""What every other folder may use: errors, arrays, labels of states, checks of settings, printing, writing files."""
+"""Modules that every other folder may import: errors, arrays, labels of states, checks of settings, printing, files."""

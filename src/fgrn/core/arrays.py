@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 LARGEST_CONTINUOUS = 1e50
-"""Of the numbers of a continuous column: the fourth powers of larger ones, in standard errors, would overflow."""
+"""The largest number of a continuous column: fourth powers of larger ones, in standard errors, would overflow."""
 
 
 def frozen(values: Iterable[object] | np.ndarray, dtype: type | str = np.int64) -> np.ndarray:
@@ -27,7 +27,7 @@ def numbers(values: object) -> np.ndarray:
 
 
 def equal_numbers(value: float, count: int) -> np.ndarray:
-    """Return a read-only array with the same number in all its items, which takes no room."""
+    """Return a read-only array in which all items are one number, stored only once in memory."""
     return np.ndarray((count,), np.float64, np.float64(value).tobytes(), strides=(0,))
 
 
@@ -42,7 +42,7 @@ class ReadOnlyArrays:
 
 
 def first_beyond(numbers: np.ndarray) -> tuple[int, str] | None:
-    """The first row whose number is infinite, or too large for a continuous column, and this in words; None if none."""
+    """Return the first row whose number is infinite or too large, and the reason as a text; None if there is none."""
     sizes = np.abs(numbers)
     if sizes.max(initial=0.0) <= LARGEST_CONTINUOUS:
         return None
@@ -51,4 +51,4 @@ def first_beyond(numbers: np.ndarray) -> tuple[int, str] | None:
         return None
     row = int(beyond.argmax())
     endless = np.isinf(numbers[row])
-    return row, "is no finite number." if endless else f"is beyond {LARGEST_CONTINUOUS:g}, so that its powers overflow."
+    return row, "is not a finite number." if endless else f"is beyond {LARGEST_CONTINUOUS:g}, so its powers overflow."

@@ -1,4 +1,4 @@
-"""Digests: short numbers for the values of arrays and of what holds them, the same in every process."""
+"""Digests: short hashes of arrays and of objects that contain arrays, the same in every process."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 BYTES_AT_ONCE = 2**22
-"""Of an array that does not lie row by row, as much is copied at a time to be digested."""
+"""Bytes that are copied at a time to hash an array that is not contiguous."""
 
 
 def digest(*things: object) -> str:
-    """A digest of arrays, dataclasses, mappings, sequences and plain values, in hexadecimal.
+    """Return a hexadecimal hash of arrays, dataclasses, mappings, sequences and plain values.
 
     A field of a dataclass that was `added` later, by its metadata, is left out if it is None: older digests stay valid.
     """

@@ -14,7 +14,7 @@ ROW_SUM_TOLERANCE = 1e-6
 """Largest accepted difference between the sum of a given row and one: files often round to 7 digits."""
 
 FAINTEST = 1e-100
-"""What a probability of zero counts as in a geometric mean beside others."""
+"""The value that replaces a probability of zero in a geometric mean."""
 
 
 def frozen_array(values: ArrayLike | None, what: str) -> np.ndarray | None:

@@ -1,4 +1,4 @@
-"""Everything that can go wrong, in one tree.
+"""The errors and warnings of the package, as one class hierarchy, and helpers that word their messages.
 
     FgrnError
     ├── WiringError            blocks that cannot be joined to a network
@@ -7,28 +7,29 @@
     ├── EvidenceError          a value that cannot be evidence
     │   └── ImpossibleEvidence    values that are fine alone and have probability zero together
     ├── SchemaError            a column that cannot be read as levels or bins
-    ├── LearningError          learning that was asked for in a way that cannot be done
+    ├── LearningError          learning with settings, data or a model that do not allow it
     ├── TableFileError         a file with a table that cannot be read or written
     ├── NetworkFileError       a network in a format of other programs that cannot be read or written
     ├── ModelFileError         a model file that cannot be read or written
     └── CheckpointError        a checkpoint of learning that cannot be read or written
 
     FgrnWarning
-    ├── ConvergenceWarning     messages, or tables, that were still moving when the rounds, or epochs, were used up
-    ├── InterruptedWarning     a fit that was interrupted, and keeps the best model so far
-    ├── TableWarning           a table that may not be what it seems: words for missing values, names that are values
-    ├── UnseenLevelWarning     a value, or a column, that was not there when the model was learnt
-    ├── EmptyColumnWarning     a column without any known value, of which nothing is learnt
-    ├── ImpossibleRowWarning   rows of probability zero, answered as if nothing were known of them
+    ├── ConvergenceWarning     learning or message passing that did not converge within its epochs or rounds
+    ├── InterruptedWarning     a fit that was interrupted and kept the best model so far
+    ├── TableWarning           a table that was probably misread: words for missing values, a row taken as names
+    ├── UnseenLevelWarning     a value or a column that did not occur in the training data
+    ├── EmptyColumnWarning     a column in which every value is missing
+    ├── ManyLevelsWarning      a column with too many levels, whose rarest levels are combined into one
+    ├── ImpossibleRowWarning   rows of probability zero, answered as without any evidence
     ├── RescaledTableWarning   a table in a file whose rows do not sum to one, and were divided by their sum
-    ├── CheckpointWarning      a checkpoint that could not be written while learning went on
-    └── KernelCacheWarning     compiled kernels that could not be kept on disk for the next process
+    ├── CheckpointWarning      a checkpoint that could not be written; learning continued
+    └── KernelCacheWarning     compiled kernels that could not be saved to disk for the next process
 
-Messages say what, where, why and what to do. All errors but `UnknownNameError` (a `KeyError`) and those of files (an
-`OSError`) are also `ValueError`, so code that knows nothing of fgrn can catch them.
+Messages say what is wrong, where, why and what to do. All errors except `UnknownNameError` (a `KeyError`) and those of
+files (an `OSError`) are also `ValueError`, so that code without knowledge of fgrn can catch them.
 
-Every error and warning has its parts as attributes (`row`, `column`, `value`, `setting`, `remedies`, ...; see `Report`)
-and `str` puts them together. Programs should read the attributes: the words may change with any version.
+Every error and warning has its parts as attributes (`row`, `column`, `value`, `setting`, `remedies`, ...; see
+`Report`); `str` joins them. Programs should read the attributes: the wording may change in any version.
 """
 
 from __future__ import annotations
@@ -79,14 +80,14 @@ def _is_letter(text: str, place: int) -> bool:
 
 
 class Wording:
-    """How settings are written in a message: as Python does, `name=value`. The command line has its own wording."""
+    """How settings are written in a message: here as in Python, `name=value`; the command line has a subclass."""
 
     def subject(self, name: str) -> str:
-        """A setting as the subject of a sentence."""
+        """Return the name of a setting as the subject of a sentence."""
         return f"The {name!r}"
 
     def settings(self, remedy: Remedy) -> str | None:
-        """The settings of a remedy; "" for none, None if they cannot be set here."""
+        """Return the settings of a remedy as text; "" for none, None if this interface cannot set them."""
         if remedy.python is not None:
             return remedy.python
         return ", ".join(f"{name}={'...' if value is ... else repr(value)}" for name, value in remedy.settings.items())
@@ -119,7 +120,7 @@ class Remedy:
         return f"Remedy({self.text!r}, {self.settings})"
 
     def told(self, wording: Wording = PYTHON) -> str | None:
-        """The instruction with its settings; None if they cannot be set where the wording is for."""
+        """Return the instruction with its settings; None if the interface of this wording cannot set them."""
         settings = wording.settings(self)
         if settings is None or "{}" in self.text:
             return None if settings is None else self.text.replace("{}", settings)
@@ -128,7 +129,7 @@ class Remedy:
 
 
 class Report:
-    """What an error or a warning tells, in parts; `str` gives them as one text: where, what, and what to do.
+    """The parts of an error or warning; `str` joins them to one text: the place, the problem, and the remedies.
 
     Args:
         message: what is wrong and why, in whole sentences, without the place and the remedies.
@@ -168,26 +169,26 @@ class Report:
 
     @property
     def row(self) -> int | None:
-        """The first of the rows that it is about, counted from 0; None if it is about none."""
+        """The first row concerned, counted from 0; None if no row is."""
         return self.rows[0] if self.rows else None
 
     @property
     def parts(self) -> dict[str, Any]:
-        """The arguments that make an equal report."""
+        """The arguments of the constructor that make an equal report."""
         names = ("message", "file", "rows", "line", "column", "value", "setting", "remedies")
         return {name: getattr(self, name) for name in names}
 
     def changed(self, **parts: Any) -> Self:
-        """The same report with some parts changed, such as the file it was found in."""
+        """Return the same report with some parts changed, such as the name of the file."""
         return type(self)(**{**self.parts, **parts})
 
     def shifted(self, first: int) -> Self:
-        """The same report with its rows counted on: row 0 becomes row `first`."""
+        """Return the same report with `first` added to all row numbers."""
         return self.changed(rows=[row + first for row in self.rows])
 
     @property
     def place(self) -> str:
-        """Where it is: file, row, line and column, as far as they are known."""
+        """The place of the problem as text: file, row, line and column, as far as they are known."""
         found = [] if self.file is None else [self.file]
         if len(self.rows) > 1:
             found.append(f"rows {shortened(self.rows)}")
@@ -200,7 +201,7 @@ class Report:
         return text if self.file is not None else text[:1].upper() + text[1:]
 
     def told(self, wording: Wording = PYTHON) -> str:
-        """The whole text, with settings as this wording has them."""
+        """Return the whole text, with settings as this wording writes them."""
         place = f"{self.place}: " if self.place else ""
         message = self.message if self.setting is None else f"{wording.subject(self.setting)} {self.message}"
         found = [one if isinstance(one, str) else one.told(wording) for one in self.remedies]
@@ -215,7 +216,7 @@ class Report:
 
 
 def _sentences(remedies: Sequence[str]) -> str:
-    """What can be done, as one sentence, "Rename it, or leave it out."; questions come before it."""
+    """Return the remedies as one sentence, "Rename it, or leave it out."; questions come before it."""
     asked = [one for one in remedies if one.endswith("?")]
     others = [one for one in remedies if one not in asked]
     *first, last = others or [""]
@@ -225,12 +226,12 @@ def _sentences(remedies: Sequence[str]) -> str:
 
 
 def _report_of(kind: type[Report], parts: dict[str, Any]) -> Report:
-    """An error or warning that comes from another process."""
+    """Return an error or warning that was pickled in another process."""
     return kind(**parts)
 
 
 class FgrnError(Report, Exception):
-    """The root of every error of this package. Its text has no character that cannot be seen."""
+    """The base class of all errors of this package; invisible characters in its text are escaped."""
 
 
 class WiringError(FgrnError, ValueError):
@@ -258,7 +259,7 @@ class SchemaError(FgrnError, ValueError):
 
 
 class LearningError(FgrnError, ValueError):
-    """Learning that was asked for in a way that cannot be done."""
+    """Learning with settings, data or a model that do not allow it."""
 
 
 class TableFileError(FgrnError, OSError):
@@ -266,7 +267,7 @@ class TableFileError(FgrnError, OSError):
 
 
 class NetworkFileError(FgrnError, OSError):
-    """A network in a format of other programs that cannot be read or written; `line` is where, None for all of it."""
+    """A network file of another program that cannot be read or written; `line` is its line, None for the whole file."""
 
 
 class ModelFileError(FgrnError, OSError):
@@ -278,31 +279,31 @@ class CheckpointError(FgrnError, OSError):
 
 
 class FgrnWarning(Report, UserWarning):
-    """The root of every warning of this package. Its text has no character that cannot be seen."""
+    """The base class of all warnings of this package; invisible characters in its text are escaped."""
 
 
 class ConvergenceWarning(FgrnWarning):
-    """Messages or tables that were still changing when the rounds or epochs were used up."""
+    """Learning or message passing that reached its limit of epochs or rounds before it converged."""
 
 
 class InterruptedWarning(FgrnWarning):
-    """A fit that was interrupted, and keeps the best model so far; a remedy says how to go on from there."""
+    """A fit that was interrupted and kept the best model so far; a remedy says how to continue it."""
 
 
 class TableWarning(FgrnWarning):
-    """A table that may not be what it seems: words that stand for missing values, a line of names that is a row."""
+    """A table that was probably misread: words taken as missing values, or a first row taken as column names."""
 
 
 class UnseenLevelWarning(FgrnWarning):
-    """A value, or a column, that was not there when the model was learnt."""
+    """A value or a column that did not occur in the data the model was learnt from."""
 
 
 class EmptyColumnWarning(FgrnWarning):
-    """A column without any known value, of which nothing is learnt."""
+    """A column in which every value is missing, so that nothing is learnt about it."""
 
 
 class ManyLevelsWarning(FgrnWarning):
-    """A column with more levels than are wanted, whose rarest ones are taken together."""
+    """A column with more levels than allowed, whose rarest levels are combined into one."""
 
 
 class LongNumbersWarning(FgrnWarning):
@@ -310,7 +311,7 @@ class LongNumbersWarning(FgrnWarning):
 
 
 class ImpossibleRowWarning(FgrnWarning):
-    """Rows of probability zero, answered as if nothing were known of them."""
+    """Rows of probability zero, for which the answer is the one without any evidence."""
 
 
 class RescaledTableWarning(FgrnWarning):
@@ -318,15 +319,15 @@ class RescaledTableWarning(FgrnWarning):
 
 
 class CheckpointWarning(FgrnWarning):
-    """A checkpoint that could not be written while learning went on."""
+    """A checkpoint that could not be written; learning continued without it."""
 
 
 class KernelCacheWarning(FgrnWarning):
-    """Compiled kernels that could not be kept on disk for the next process."""
+    """Compiled kernels that could not be saved to disk for the next process."""
 
 
 def warn(message: str | FgrnWarning, kind: type[FgrnWarning], **parts: Any) -> None:
-    """Give a warning that points to the line that called this package, through however many of its functions.
+    """Issue a warning that points to the line of the user's code that called this package.
 
     Args:
         message: the warning, or what it says.
@@ -340,7 +341,7 @@ def warn(message: str | FgrnWarning, kind: type[FgrnWarning], **parts: Any) -> N
 
 
 def shortened(items: Iterable[object], most: int = 8) -> str:
-    """Return the first `most` items as a comma-separated list, with the number of the others."""
+    """Return the first `most` items as a comma-separated list, with the number of items left out."""
     items = items if isinstance(items, Sequence) else list(items)
     shown = ", ".join(str(item) for item in items[:most])
     return shown if len(items) <= most else f"{shown}, ... ({len(items) - most:,} more)"
@@ -357,11 +358,11 @@ def first_line(error: Exception) -> str:
 
 
 NEAR = 0.65
-"""How alike a name is, from 0 to 1, that may be meant: of four letters and six with three in common it is not."""
+"""The least similarity, from 0 to 1, of a name that is suggested; three common letters of four and six are too few."""
 
 
 def near_names(name: object, known: Iterable[str]) -> list[str]:
-    """The known names that may be meant by one that is not known, the nearest first; three at most."""
+    """Return up to three known names that are similar to an unknown one, the most similar first."""
     lower: dict[str, list[str]] = {}
     for item in known:
         lower.setdefault(item.lower(), []).append(item)
@@ -370,12 +371,12 @@ def near_names(name: object, known: Iterable[str]) -> list[str]:
 
 
 def did_you_mean(names: Iterable[str]) -> str:
-    """The question whether one of some names is meant."""
+    """Return the question "Did you mean 'a' or 'b'?" for some names."""
     return f"Did you mean {' or '.join(map(repr, names))}?"
 
 
 def nearest(name: object, known: Iterable[object]) -> str:
-    """The known names that are nearest to one that is not known, as a sentence; or which are known."""
+    """Return a sentence with the known names most similar to an unknown one or, if none is similar, all known names."""
     names = known if isinstance(known, range) else [str(item) for item in known]
     near = [] if isinstance(names, range) else near_names(name, names)
     if near:
@@ -384,5 +385,5 @@ def nearest(name: object, known: Iterable[object]) -> str:
 
 
 def unknown_name(kind: str, name: object, known: Iterable[object]) -> UnknownNameError:
-    """The error for a name that is not there, with the nearest ones that are."""
+    """Return the error for an unknown name, which suggests similar known names."""
     return UnknownNameError(f"There is no {kind} {name!r} here. {nearest(name, known)}", value=name)

@@ -47,7 +47,7 @@ class NotebookLine:
             self._next = time.monotonic() + NOTEBOOK_PAUSE
 
     def end(self) -> None:
-        """Write the latest text and a line break."""
+        """Write the last text and a line break."""
         if self._text:
             self._write()
             sys.stdout.write("\n")
@@ -159,7 +159,7 @@ class LearningProgress:
             epochs = f"epoch {epoch + 1:,} of at most {self._epochs:,}"
             self._line.show(f"{self._what}: {run}{epochs}, log-likelihood {per_row:.4f} per row")
         self._done = max(self._done, start * self._epochs + epoch + 1)
-        self._bar.update(self._task, completed=self._done, score=f"log-likelihood {per_row:.4f} a row")
+        self._bar.update(self._task, completed=self._done, score=f"log-likelihood {per_row:.4f} per row")
         return self._stop is not None and self._stop()
 
 

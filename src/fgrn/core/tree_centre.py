@@ -1,4 +1,4 @@
-"""Trees as lists of edges: the neighbours of each node, and the centre, from which the farthest node is nearest."""
+"""Trees as lists of edges: neighbours of nodes, and the centre, whose distance to the farthest node is smallest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def neighbours_of(edges: Iterable[tuple[int, int]], count: int) -> list[list[int
 
 
 def tree_centre(near: Sequence[Iterable[int]], first: int = 0) -> int:
-    """Return the centre of the tree that contains the node `first`, of two the one with the smaller number.
+    """Return the centre of the tree that contains the node `first`; if there are two, the one with the smaller number.
 
     It lies in the middle of a longest path, whose ends are the nodes farthest from any node, and from each other.
 
@@ -30,7 +30,7 @@ def tree_centre(near: Sequence[Iterable[int]], first: int = 0) -> int:
 
 
 def in_largest_tree(near: Sequence[Iterable[int]]) -> int:
-    """Return a node of the tree with the most nodes, the first such node of all."""
+    """Return the first node that belongs to the tree with the most nodes."""
     sizes: dict[int, int] = {}
     reached: set[int] = set()
     for node in range(len(near)):

@@ -37,7 +37,7 @@ class Variable:
 
     @property
     def is_labelled(self) -> bool:
-        """Whether the states were given names, and are not just numbered from zero."""
+        """Whether the states were given labels, instead of only a number of states."""
         return not isinstance(self.labels, range)
 
     def code(self, state: object) -> int:

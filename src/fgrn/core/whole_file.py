@@ -46,7 +46,7 @@ NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 class FileLocked(Exception):
-    """The lock of a file is held by another run; the message says which."""
+    """The error for a file that another run has locked; the message says which run."""
 
 
 def reason_of(error: Exception) -> str:

@@ -4,9 +4,9 @@
     loaded = prepared.load(values)                                            once an epoch: the parameters
     loaded.counts(expect)                                                     of all rows, handed over once
 
-How rows are divided into blocks and on how many threads those run is the engine's own affair, and so is the memory it
-works in; a device is never waited for but where something is handed over. `protocol` has the whole of it. `registry`
-knows the engines by name and imports them when they are asked for, so that numba costs nothing until it is used.
+The engine decides how rows are divided into blocks, on how many threads these run, and which memory it uses; a device
+is synchronised only when results are returned. `protocol` describes the methods. `registry` has the engines by name and
+imports them when they are first used, so that numba costs nothing until then.
 """
 
 from __future__ import annotations

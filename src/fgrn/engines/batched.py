@@ -1,4 +1,4 @@
-"""Marginals of small networks in the linear domain: all messages of equal depth are one operation of NumPy.
+"""Marginals of small networks in the linear domain: all messages of equal depth are one NumPy operation.
 
 The cost of a few rows is the number of operations, not of cells. Only the messages that the wanted marginals need are
 made: depth by depth, from the far ends of the tree towards the wanted variables. Each is a sum over the joint states of
@@ -34,7 +34,7 @@ MOST_GROWTH = log(1e150)
 
 @dataclass(eq=False)
 class MessageSums:
-    """Messages of equal depth: where their terms are, and where the results go."""
+    """The sums that compute all messages of one depth: the positions of their terms and of the results."""
 
     messages: np.ndarray  # (factors, cells)
     values: np.ndarray  # (factors, cells), into the parameters with a one at their end
@@ -48,7 +48,7 @@ class MessageSums:
         return product
 
     def of(self, messages: np.ndarray, factors: np.ndarray) -> np.ndarray:
-        """The sums, (rows, states)."""
+        """Return the sums, (rows, states)."""
         terms = messages.take(self.messages, axis=1)
         product = np.multiply.reduce(terms, axis=1) if len(self.messages) > 1 else terms[:, 0]
         product *= factors
@@ -56,7 +56,7 @@ class MessageSums:
 
 
 class Factors(NamedTuple):
-    """The products of parameters that the sums of a network need, for given parameters.
+    """The products of parameters that occur in the sums of a network, for given parameters.
 
     of_sums            the product of the parameters of each cell of each sum
     least              a result that is not less has all its digits
@@ -70,7 +70,7 @@ class Factors(NamedTuple):
 
 @dataclass(eq=False)
 class Batched:
-    """The sums that give the marginals a program shows, in order, for all evidence on the same variables.
+    """The sums that compute the marginals shown by a program, by depth, for any evidence on the same variables.
 
     width      of the messages of one row: forward and backward ones of all edges, those of the evidence on edges that
                some block reads, and a one
@@ -95,7 +95,7 @@ class Batched:
         return max(self.width, max(sums.messages.size for sums in self.depths))
 
     def loaded(self, values: np.ndarray) -> Factors:
-        """The products of these parameters; kept for the next time."""
+        """Return the products of these parameters, which are cached for the next call."""
         kept = self._loaded
         if kept is not None and kept[0] is values:
             return kept[1]
@@ -114,7 +114,7 @@ class Batched:
         return found
 
     def beliefs(self, values: np.ndarray, evidence: Evidence) -> tuple[np.ndarray, ...]:
-        """Return marginals side by side, log-likelihoods, and which rows may have underflowed, to be left out."""
+        """Return marginals side by side, log-likelihoods, and the rows that may have underflowed and are invalid."""
         factors, least, has_no_underflow = self.loaded(values)
         messages = np.ones((evidence.rows, self.width))
         self.observable.write(evidence, messages)
@@ -132,14 +132,14 @@ class Batched:
 
 
 class _Observable(NamedTuple):
-    """The cells among the messages that hold evidence: of edges that no block reads, or that have evidence."""
+    """The cells of messages that hold evidence: those of edges that no block reads, or that have evidence."""
 
     edges: np.ndarray  # (cells,)
     states: np.ndarray
     places: np.ndarray
 
     def write(self, evidence: Evidence, messages: np.ndarray) -> None:
-        """Write 1 where a state is possible, and 0 where it is not; or the distribution of it."""
+        """Write the evidence on the variables: 1 for a possible state, 0 for others, or its distribution."""
         if not evidence.codes.shape[1]:
             return
         slot = evidence.slot.take(self.edges)
@@ -173,7 +173,7 @@ class _Message(NamedTuple):
 
 @dataclass(eq=False)
 class _Terms:
-    """The terms that make one message or belief, a cell for each joint state, by the state of the outcome."""
+    """The terms of one message or belief: a cell for each joint state, grouped by the state of the result."""
 
     cells_by_state: np.ndarray  # (states, cells of each)
     messages: list[np.ndarray] = field(default_factory=list)  # places among the messages, each (cells,)
@@ -185,7 +185,7 @@ class _Terms:
 
 
 class _Needed:
-    """Finds which messages are needed for some beliefs, and how deep each is."""
+    """Finds which messages are needed for some beliefs, and the depth of each."""
 
     def __init__(self, plan: Plan, shown: Sequence[int], read_evidence: np.ndarray) -> None:
         self.plan, self.shown = plan, shown
@@ -228,7 +228,7 @@ class _Needed:
         )  # fmt: skip
 
     def _pieces(self) -> dict[int, int]:
-        """The number of the connected piece that each edge is in, if some block is at one of its ends."""
+        """Return the number of the connected component of each edge that some block is connected to."""
         found: dict[int, int] = {}
         piece = -1
         for kind, block, parent in self.plan.order:
@@ -237,7 +237,7 @@ class _Needed:
         return found
 
     def _make(self, wanted: _Message) -> None:
-        """Make a message and all that it needs; a stack, since networks may be deeper than calls."""
+        """Add a message and all that it depends on, with a stack instead of recursion, since networks may be deep."""
         stack = [wanted]
         while stack:
             message = stack[-1]
@@ -253,12 +253,12 @@ class _Needed:
             self.growth[message] = self._growth(terms)
 
     def _growth(self, terms: _Terms) -> float:
-        """The logarithm of the largest sum, if no parameter and no evidence exceeds 1."""
+        """Return the logarithm of the largest possible sum, if no parameter and no evidence exceeds 1."""
         cells = 0.0 if terms.sums_to_one else log(terms.cells_by_state.shape[1])
         return cells + sum(self.growth[read] for read in terms.reads)
 
     def _terms(self, message: _Message) -> _Terms:
-        """The terms that a message is the sum of."""
+        """Return the terms whose sum is a message."""
         edge, is_forward = message
         siso = (self.siso_to if is_forward else self.siso_from).get(edge)
         if siso is None:
@@ -278,7 +278,7 @@ class _Needed:
         return terms
 
     def _belief(self, edge: int) -> _Terms:
-        """The terms of forward times backward of an edge: at a Diverter, the product of all that comes in there."""
+        """Return the terms of forward times backward of an edge; at a Diverter, of all its incoming messages."""
         found = self.leg_to.get(edge) or self.leg_from.get(edge)
         if found is not None:
             return self._at_diverter(*found)
@@ -289,7 +289,7 @@ class _Needed:
         return terms
 
     def _at_diverter(self, diverter: int, leg: int, without: int | None = None) -> _Terms:
-        """The product of what comes in at a Diverter, by the state of a leg; `without` that of one edge."""
+        """Return the product of the incoming messages of a Diverter by the state of a leg, `without` one edge."""
         plan = self.plan
         terms = _Terms(plan.leg_groups(diverter, leg))
         joint = terms.cells_by_state.ravel()
@@ -301,7 +301,7 @@ class _Needed:
         return terms
 
     def _read_forward(self, terms: _Terms, edge: int, states: np.ndarray, with_evidence: bool = True) -> None:
-        """Multiply by what comes along an edge, and by the evidence on it."""
+        """Multiply the terms by the forward message of an edge, and by the evidence on it."""
         if edge in self.source_of:
             terms.values.append(int(self.plan.source_at[self.source_of[edge]]) + states)
         elif self.plan.driver[edge]:
@@ -313,7 +313,7 @@ class _Needed:
             terms.messages.append(self.evidence_at[edge] + states)
 
     def _read_backward(self, terms: _Terms, edge: int, states: np.ndarray) -> None:
-        """Multiply by what comes back along an edge, and by the evidence on it."""
+        """Multiply the terms by the backward message of an edge, and by the evidence on it."""
         terms.messages.append(self.plan.states + int(self.plan.offset[edge]) + states)
         if self.plan.reader[edge]:
             terms.reads.append(_Message(edge, False))
@@ -321,7 +321,7 @@ class _Needed:
                 terms.messages.append(self.evidence_at[edge] + states)
 
     def _side_by_side(self, every: list[_Terms]) -> MessageSums:
-        """Put the terms of all messages of equal depth into one array; missing factors are ones."""
+        """Put the terms of all messages of equal depth into one array; absent factors are ones."""
         counts = [terms.cells_by_state.size for terms in every]
         messages, values = (
             np.full((max(1, *(len(getattr(terms, what)) for terms in every)), sum(counts)), missing, dtype=np.intp)

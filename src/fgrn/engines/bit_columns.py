@@ -1,4 +1,4 @@
-"""Columns as bits: for each state of a column, which rows have it, 64 rows to a word."""
+"""Columns as bit sets: for each state of a column, the rows that have it, 64 rows per word."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from .kernels.arguments import ScoredBits
 
 WORD = 64
 MOST_STATES = 16
-"""States of a column that is kept as bits, so that its bits take no more than two bytes a row."""
+"""The most states of a column that is stored as bits, so that it takes at most two bytes per row."""
 
 MOST_WEIGHTS = 64
-"""Different weights of rows: those of each are put together, and their last word is filled up."""
+"""The most different weights of rows: rows of each weight are stored together, and their last word is padded."""
 
 BLOCK_WORDS = 256
-"""Words that are worked on at a time, so that the rows of some cells stay near the processor."""
+"""Words that are processed at a time, so that the rows of some cells stay in the cache."""
 
 
 def columns_as_bits(codes: np.ndarray, sizes: np.ndarray, weights: np.ndarray, train: int) -> ScoredBits | None:
     """The bits of codes, (columns, rows), with a weight for each row or one for all.
 
-    Rows from `train` on are kept back. None if there are too many different weights; a column of too many states has
+    Rows from `train` on are held out. None if there are too many different weights; a column of too many states has
     no bits, and -1 for its first state.
     """
     rows = codes.shape[1]
@@ -31,7 +31,7 @@ def columns_as_bits(codes: np.ndarray, sizes: np.ndarray, weights: np.ndarray, t
         kinds, kind = np.unique(weights, return_inverse=True)
     if len(kinds) > min(MOST_WEIGHTS, 1 + rows // WORD):
         return None
-    part = kind.ravel() + len(kinds) * (np.arange(rows) >= train)  # rows of one weight, kept back or not
+    part = kind.ravel() + len(kinds) * (np.arange(rows) >= train)  # rows of one weight, held out or not
     order = np.argsort(part, kind="stable")
     inside = np.bincount(part, minlength=2 * len(kinds))
     words = -(-inside // WORD)

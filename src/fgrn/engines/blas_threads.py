@@ -1,4 +1,4 @@
-"""How many threads BLAS uses: one where it has short vectors, or is called by several threads."""
+"""The number of BLAS threads: one for short vectors, or where several threads call BLAS."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class OneBlasThread:
-    """A context in which BLAS uses one thread: short vectors, or many threads that each multiply matrices.
+    """A context in which BLAS uses one thread, for short vectors or for calls from several threads.
 
     There the threads of BLAS only wait for each other, and keep processors busy. The limit holds for the whole process:
     it is lifted when the last of several users, in threads of their own, leaves.
@@ -41,7 +41,7 @@ ONE_BLAS_THREAD = OneBlasThread()
 
 @contextmanager
 def limited_kernel_blas() -> Iterator[None]:
-    """Let the BLAS that compiled kernels call, which is SciPy's, use one thread: they are run on several themselves.
+    """Limit SciPy's BLAS, which compiled kernels call, to one thread, because the kernels run on several threads.
 
     Within another such context nothing is to be done. Each time a limit is lifted, a thread of OpenBLAS keeps a
     processor busy for about 25 ms, waiting for work.
@@ -54,7 +54,7 @@ def limited_kernel_blas() -> Iterator[None]:
 
 @cache
 def _blas_libraries(with_scipy: bool) -> Any:
-    """Find the BLAS of NumPy, and that of SciPy if it has been imported by now."""
+    """Return the BLAS library of NumPy, and that of SciPy if it has been imported."""
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
     return ThreadpoolController()

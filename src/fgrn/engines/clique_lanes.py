@@ -1,4 +1,4 @@
-"""One pass over the joint states of a clique for some rows side by side: messages in, their product summed out."""
+"""One pass over the joint states of a clique for several rows at once: messages are multiplied and summed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Leg(NamedTuple):
 
 
 class CliquePass:
-    """What a clique does with the messages in a working memory, (cells, lanes).
+    """The sums over one clique, from incoming to outgoing messages in a working memory, (cells, lanes).
 
     Args:
         table: the numbers of all its joint states, the last axis fastest.
@@ -50,7 +50,7 @@ class CliquePass:
         self._place, self._digits = np.zeros(len(legs), dtype=np.int64), np.zeros(len(axes), dtype=np.int64)
 
     def run(self, work: np.ndarray) -> None:
-        """Add to the outputs, which are not cleared before."""
+        """Add the results to the outputs, which are not set to zero first."""
         clique_sums(
             self._table, self._sizes, self._steps, self._begins, self._inputs, work.reshape(-1), self._place,
             self._digits,
@@ -58,7 +58,7 @@ class CliquePass:
 
 
 def _joined_axes(axes: Sequence[tuple[int, tuple[int, ...]]]) -> list[tuple[int, tuple[int, ...]]]:
-    """Axes, each with its size and steps, as few as walk over the same cells: two that follow on each other are one."""
+    """Return axes (sizes and strides) over the same cells with consecutive axes merged, so that there are fewest."""
     found: list[tuple[int, tuple[int, ...]]] = []
     for size, steps in axes:
         if size == 1:

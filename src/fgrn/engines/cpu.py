@@ -45,7 +45,7 @@ COUNTED_CELLS, COUNTED_BLOCKS = 2**21, 16
 """States visited per call when counting, at least; and calls, at most, unless one would read over MOST_COUNTED rows."""
 
 MOST_COUNTED = 2**18
-"""What is known of so many rows is in memory at once, if it is kept on disk."""
+"""The most rows whose evidence is in memory at once, if it is stored on disk."""
 
 VISITS = 24
 """How often a call visits as many states as it has to clear and add up, so that this is negligible too."""
@@ -203,29 +203,29 @@ class Prepared:
         return Prepared(self.engine, self.plan, self.programs, self.program, evidence, weights, 1, self.tape, lanes=0)
 
     def workspace(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return arrays for the messages of a block that stays in the cache, and whether evidence lies behind them."""
+        """Return arrays for the messages of a block that fits the cache, and flags for which depend on evidence."""
         known = np.zeros((self.block, self.tape.known_width), dtype=np.bool_)
         return np.zeros(self.block * self.tape.width), known
 
     @cached_property
     def _codes(self) -> np.ndarray:
-        """The codes, (columns, rows), since (rows, columns) would compile another kernel for a single row."""
+        """The codes as (columns, rows): a single row in the other layout would compile another kernel."""
         return np.require(self.evidence.codes.T, requirements=["C", "W"])
 
     def zeros(self) -> np.ndarray:
         """Return arrays of zeros for the counts of a block."""
         try:
             found = self.spare.pop()
-        except IndexError:  # several threads may ask
+        except IndexError:  # another thread may have taken the last one
             return aligned_zeros(self.parts[-1].stop)
         found.fill(0.0)
         return found
 
     def spare_messages(self) -> dict[int, TableMessages]:
-        """Take messages of all blocks whose memory may be used again, by their first rows; empty if there are none."""
+        """Take message arrays of blocks that may be reused, by their first rows; empty if there are none."""
         try:
             return self.held.pop()
-        except IndexError:  # several threads may ask
+        except IndexError:  # another thread may have taken the last one
             return {}
 
     def rest(self) -> None:
@@ -259,27 +259,27 @@ class Prepared:
         return KnownRows(*self.known(rows), kernel_array(codes, np.int32), kernel_array(soft))
 
     def star_work(self) -> StarWork:
-        """Take arrays for the products of some rows of a star, for one thread; `done_with` gives them back."""
+        """Take arrays for the products of some rows of a star, for one thread; `done_with` returns them."""
         try:
             return self._star_work.pop()
-        except IndexError:  # several threads may ask
+        except IndexError:  # another thread may have taken the last one
             return star_work(self.tape.regions[0].stride)
 
     def done_with(self, work: StarWork) -> None:
-        """Keep arrays that `star_work` gave out for the next block."""
+        """Store arrays taken by `star_work` for reuse by the next block."""
         self._star_work.append(work)
 
     def star_room(self) -> tuple[StarRoom, StarWork]:
-        """Take arrays for a star under one vector of parameters, for one thread; it puts them back in `star_rooms`."""
+        """Take arrays for a star under one vector of parameters, for one thread; `star_rooms` receives them back."""
         try:
             return self.star_rooms.pop()
-        except IndexError:  # several threads may ask
+        except IndexError:  # another thread may have taken the last one
             room = star_room(self.packing, self.tape.joint_size, self.tape.posteriors, self.evidence.rows)
             return room, star_work(self.tape.regions[0].stride)
 
     @cached_property
     def counts_together(self) -> bool:
-        """See `fgrn.engines.CountsTogether`: stars, of which all rows are one block."""
+        """See `fgrn.engines.CountsTogether`: possible for stars whose rows are all one block."""
         return self.kernel == "star" and len(self.blocks) == 1 and self.evidence.disk is None
 
     def counts_of_each(self, values: Sequence[np.ndarray], expect: bool) -> Sequence[RowCounts | None]:

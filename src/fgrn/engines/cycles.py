@@ -1,4 +1,4 @@
-"""The paper's cycles: expected counts computed again with new tables from the messages that an epoch began with."""
+"""The paper's cycles: expected counts computed again with new tables and the messages from the start of an epoch."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class TableMessages(NamedTuple):
-    """The messages of a block of rows: what goes into every SISO, what comes back to it, the beliefs of the Sources.
+    """The messages of a block of rows at both ends of every SISO, and the beliefs of the Sources.
 
-    `doubtful` are rows in which a product vanished: the reference engine has to count them.
+    `doubtful` are rows in which a product underflowed: the reference engine has to count them.
     """
 
     into: np.ndarray
@@ -31,7 +31,7 @@ class TableMessages(NamedTuple):
 
 
 def table_messages(plan: Plan, evidence: Evidence, buffers: Buffers, doubtful: np.ndarray) -> TableMessages:
-    """Return the messages as SISO blocks receive them: multiplied by the evidence on their inputs."""
+    """Return the messages at SISO blocks, those at inputs multiplied by the evidence there."""
     into = buffers.forward
     for edge in plan.siso_input.tolist():
         if evidence.slot[edge] >= 0:
@@ -48,7 +48,7 @@ def counts_from_messages(
     expect: bool,
     by_reference: Callable[[np.ndarray], RowCounts],
 ) -> RowCounts:
-    """Return the expected counts from held messages with the given tables; `by_reference` counts the doubtful rows."""
+    """Return expected counts from held messages and given tables; `by_reference` counts rows that may underflow."""
     transposed = transposed_tables(plan, values)
     cells = np.zeros(plan.layout.size)  # tables transposed, without the factor of the table itself
     doubtful = messages.doubtful.copy()
@@ -78,7 +78,7 @@ def counts_from_messages(
 
 
 def transposed_tables(plan: Plan, values: np.ndarray) -> np.ndarray:
-    """Return the parameters with every table transposed in its place."""
+    """Return the parameters with every table transposed, at the same offset."""
     out = values.copy()
     for number in range(len(plan.layout.table_shapes)):
         table = plan.layout.table(values, number)
@@ -97,7 +97,7 @@ def _places(plan: Plan) -> np.ndarray:
 
 
 def _sources(plan: Plan) -> np.ndarray:
-    """Return, per Source that is no Factor, the offset and states of its variable in a row of messages, its prior."""
+    """Return, per Source except Factors, the offset and states of its variable in a row of messages, its prior."""
     sources = ~plan.is_factor
     edges = plan.source_edge[sources]
     places = (plan.offset[edges], plan.cardinality[edges], plan.source_at[sources])

@@ -28,7 +28,7 @@ class Product:
 
 
 class Multiplied:
-    """A cache of the products for the last parameters: several queries to one model have the same ones."""
+    """A cache of the products for the last parameters, which several queries to one model share."""
 
     def __init__(self) -> None:
         self._last: tuple[np.ndarray, tuple[np.ndarray, bool]] | None = None
@@ -42,7 +42,7 @@ class Multiplied:
 
 
 def with_products(plan: Plan, products: Sequence[Product], values: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Return the parameters with the products appended, and whether one of these is too small to be trusted."""
+    """Return the parameters with the products appended, and whether a product may have underflowed."""
     last = products[-1]
     out = np.empty(last.at + int(plan.diverter_size[last.diverter]))
     out[: plan.layout.size] = values[: plan.layout.size]
@@ -64,7 +64,7 @@ def with_products(plan: Plan, products: Sequence[Product], values: np.ndarray) -
 
 
 def _smallest(plan: Plan, product: Product, values: np.ndarray) -> float:
-    """Return the smallest positive number of a product, found in the log domain."""
+    """Return the smallest positive value of a product, computed in the log domain."""
     total = np.zeros(int(plan.diverter_size[product.diverter]))
     with np.errstate(divide="ignore"):
         for source, leg in product.sources:

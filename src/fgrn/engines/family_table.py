@@ -1,4 +1,4 @@
-"""Families of columns, a child with some parents: their rows counted, and the terms of a score summed over the cells.
+"""Families of columns, a child with some parents: counts of their joint states, and the sum of a score's terms.
 
 The scores that structure search compares are sums over families, and that of a family is
 
@@ -44,7 +44,7 @@ VISITS_AT_ONCE = 2**18
 
 
 class JointStates(NamedTuple):
-    """The joint states of some columns that rows have, numbered: (rows,), and how many there are."""
+    """The joint states of some columns that occur in rows: the state of each row, (rows,), and their number."""
 
     number: np.ndarray
     amount: int
@@ -52,12 +52,12 @@ class JointStates(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FamilyTable:
-    """Rows in which all columns are known, as codes, and how they are to be scored.
+    """Rows without missing values, as codes, with the score to compute.
 
     codes     (columns, rows), each column contiguous
     sizes     the number of states of each column
     weights   (rows,), or (1,) if all are equal
-    train     rows from this one on are kept back, and scored under tables of the others
+    train     rows from this one on are held out, and scored under tables of the others
     term      a key of TERMS
     threads   how many threads count; None for all processors
     """
@@ -82,11 +82,11 @@ class FamilyTable:
 
     @cached_property
     def everything(self) -> JointStates:
-        """All rows in one group: no parents."""
+        """All rows in one group, for a child without parents."""
         return JointStates(np.zeros(self.rows, dtype=np.int32), 1)
 
     def refined(self, groups: JointStates, column: int) -> JointStates:
-        """Groups of rows divided by the states of a column."""
+        """Return the groups of rows subdivided by the states of a column."""
         size = int(self.sizes[column])
         places = np.full(groups.amount * size, -1, dtype=np.int32)
         out = np.empty(self.rows, dtype=np.int32)
@@ -94,7 +94,7 @@ class FamilyTable:
 
     @cached_property
     def bits(self) -> ScoredBits | None:
-        """The columns as bits, in which families of a few cells are counted; None where the weights do not allow it."""
+        """The columns as bits, for counting small families; None if the weights do not allow it."""
         return columns_as_bits(self.codes, self.sizes, self.weights, self.train)
 
     @cached_property
@@ -105,7 +105,7 @@ class FamilyTable:
         return np.append(np.where(self.bits.first < 0, np.inf, np.maximum(self.sizes - 1, 1)), 1.0)
 
     def scores(self, child: int, parents: Sequence[int], columns: np.ndarray, priors: np.ndarray) -> np.ndarray:
-        """Scores of a child, its parents some columns and one more: for each of `columns`, -1 for none.
+        """Return the scores of a child whose parents are given columns and one more: each of `columns`, -1 for none.
 
         `priors` has the prior count of a cell for each of them.
         """
@@ -130,7 +130,7 @@ class FamilyTable:
     def _shared(
         self, work: Callable[[np.ndarray], np.ndarray], some: np.ndarray, visits: float, out: np.ndarray
     ) -> None:
-        """Score some of the columns asked for, by several threads if each row is visited often enough."""
+        """Compute the scores of some columns, on several threads if there is enough work."""
         threads = self.threads or thread_count()
         amount = 1 if threads == 1 else min(len(some), 4 * threads, round(visits * self.rows / VISITS_AT_ONCE))
         if amount <= 1:
@@ -150,7 +150,7 @@ class FamilyTable:
         priors: np.ndarray,
         part: np.ndarray,
     ) -> np.ndarray:
-        """Scores with some of the columns, whose states are bits."""
+        """Return the scores with some of the columns, counted with bits."""
         mine = columns[part]
         room = self._cells(cells * int(self.sizes[mine].sum()))  # for no column that of the last is room enough
         out = np.empty(len(mine))
@@ -160,7 +160,7 @@ class FamilyTable:
     def _by_rows(
         self, child: int, groups: JointStates, columns: np.ndarray, priors: np.ndarray, part: np.ndarray
     ) -> np.ndarray:
-        """Scores with some of the columns, counted row by row."""
+        """Return the scores with some of the columns, counted row by row."""
         mine = columns[part]
         room = self._cells(groups.amount * int(self.sizes[mine].max()) * int(self.sizes[child]))
         out = np.empty(len(mine))
@@ -170,7 +170,7 @@ class FamilyTable:
         return out
 
     def subsets(self, priors: np.ndarray, equivalent: bool, most: int) -> np.ndarray:
-        """Sums of terms over the joint states of each subset of at most `most` columns, (priors, 2 ** columns).
+        """Return sums of terms over the joint states of each subset of at most `most` columns, (priors, 2 ** columns).
 
         A subset is the number with a bit for each of its columns. With `equivalent` a prior count is divided by the
         number of joint states of the subset. Larger subsets have zeros; so has the empty one, whose only joint
@@ -195,13 +195,13 @@ class FamilyTable:
         return out
 
     def _whole(self, prior: float) -> float:
-        """The term of all rows in one cell."""
+        """Return the term of a cell that contains all rows."""
         weights = np.broadcast_to(self.weights, self.rows)
         count, back = float(weights[: self.train].sum()), float(weights[self.train :].sum())
         return float(kernels.one_term(TERMS[self.term], count, back, prior))
 
     def _cells(self, cells: int) -> CellRoom:
-        """Room for the counts of so many cells, the same for every call from a thread."""
+        """Return a buffer for the counts of this many cells, reused by all calls from one thread."""
         room: CellRoom | None = getattr(self._room, "cells", None)
         if room is None or len(room.counts) < cells:
             size = max(cells, 4 * kernels.WIDE)
@@ -210,7 +210,7 @@ class FamilyTable:
         return room
 
     def _words(self) -> BitRoom:
-        """Room for the rows of cells in a block of words, the same for every call from a thread."""
+        """Return a buffer for the rows of cells in a block of words, reused by all calls from one thread."""
         room: BitRoom | None = getattr(self._room, "words", None)
         if room is None:
             rows = np.empty((MOST_CELLS_BY_BITS, BLOCK_WORDS), dtype=np.uint64)

@@ -72,7 +72,7 @@ class Loaded:
     def _propagate(
         self, rows: slice, room: dict[str, np.ndarray] | None = None, spare: TableMessages | None = None
     ) -> tuple[Buffers, np.ndarray]:
-        """Return the messages of a block that `room` has arrays for, and which rows the fallback computed.
+        """Return the messages of a block, in the arrays of `room`, and which rows the fallback engine computed.
 
         `spare` are messages of the same rows whose memory may be used again.
         """
@@ -92,7 +92,7 @@ class Loaded:
         return buffers, doubtful
 
     def _fallback(self, rows: slice, where: np.ndarray) -> AnyLoaded:
-        """Return the fallback engine with those rows of a block that underflowed here."""
+        """Return the fallback engine loaded with the rows of a block that underflowed."""
         mine = self.prepared
         evidence, weights = mine.evidence.take(rows).take(where), mine.weights[rows][where]
         prepared = mine.engine.fallback.prepare(mine.plan, mine.programs, mine.program, evidence, weights, 1)
@@ -111,7 +111,7 @@ class Loaded:
         counts: tuple[np.ndarray, ...] = (NOTHING, NOTHING, NOTHING),
         spare: TableMessages | None = None,
     ) -> tuple[Buffers, np.ndarray]:
-        """Run the tape on some rows, and count if there are weights; returns shown messages and doubtful rows."""
+        """Run the tape on some rows, and count if there are weights; returns shown messages and underflowed rows."""
         mine, tape, places = self.prepared, self.prepared.tape, self.prepared.tapes.places
         count, edges, width = rows.stop - rows.start, mine.plan.edges, mine.width
         if spare is None:
@@ -174,7 +174,7 @@ class Loaded:
             parts = [out[edge] for edge in edges]
             forward = marginal = np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
             backward = np.concatenate([np.full(out[edge].shape[1], 1 / out[edge].shape[1]) for edge in edges])
-        unknown = np.broadcast_to(np.False_, (count, plan.edges))  # nobody asks where these messages come from
+        unknown = np.broadcast_to(np.False_, (count, plan.edges))  # the origin of these messages is not used
         shape = marginal.shape
         forward, backward = np.broadcast_to(forward, shape), np.broadcast_to(backward, shape)
         likelihood = scale if len(scale) else np.broadcast_to(0.0, count)
@@ -212,7 +212,7 @@ class Loaded:
         return RowCounts(values, found.log_likelihood + missing, found.impossible)
 
     def counts_of(self, rows: slice, expect: bool) -> RowCounts:
-        """Return the expected counts of a block, of packs, posteriors and inner tables; doubtful rows are set apart."""
+        """Return the expected counts of a block (packs, posteriors, inner tables) without rows that may underflow."""
         mine = self.prepared
         raw = mine.zeros()
         if mine.kernel == "lanes":
@@ -226,7 +226,7 @@ class Loaded:
         return RowCounts(raw, likelihood + found.log_likelihood, where[found.impossible])
 
     def _unpacked(self, counts: np.ndarray, expect: bool) -> tuple[np.ndarray, float]:
-        """Return the counts of all blocks in the plan's layout, and what is still to be added to the log-likelihood."""
+        """Return the counts of all blocks in the plan's layout, and the rest of the log-likelihood."""
         mine, layout = self.prepared, self.prepared.plan.layout
         joint, posteriors, inner = self.parts_of(counts)
         out, is_star = np.zeros(layout.size), mine.tape.is_star

@@ -1,4 +1,4 @@
-"""The logarithms of the messages of a block of rows while a program runs, with a function for each kind of step."""
+"""The log messages of a block of rows while a program runs, with a function for each kind of step."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class State:
         self._write_backward(int(self.plan.siso_input[siso]), *self._to_input(siso))
 
     def _to_input(self, siso: int) -> tuple[np.ndarray, np.ndarray]:
-        """Compute the message to the input of a SISO; ones in rows that have no evidence behind it."""
+        """Compute the message to the input of a SISO; ones in rows without evidence on the output's side."""
         output = int(self.plan.siso_output[siso])
         table = self.table(siso)
         known = self.old_known_backward[:, output]
@@ -130,7 +130,7 @@ class State:
         return message, known
 
     def incoming(self, diverter: int, gathered: np.ndarray | None = None) -> Iterator[np.ndarray]:
-        """Return the message of each leg into a Diverter, over its product space; `gathered` leaves from tables."""
+        """Yield the message of each leg into a Diverter, over its product space; `gathered` leaves from tables."""
         for leg in self.plan.legs(diverter):
             edge, index = int(self.plan.leg_edge[leg]), self.plan.leg_index(diverter, leg)
             if self.plan.leg_is_input[leg]:

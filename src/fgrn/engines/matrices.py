@@ -1,4 +1,4 @@
-"""Trees of hidden variables on the processor: a product of matrices for each link, many rows at a time (BLAS).
+"""Trees of hidden variables on the processor: one matrix product (BLAS) per link, for many rows at a time.
 
 Cliques are those of `device.clique_tree`, each one variable. Upwards, a clique multiplies the columns of its leaves and
 the messages of its children, and is divided by its sum; downwards its posterior follows from its parent's:
@@ -8,8 +8,8 @@ the messages of its children, and is divided by its sum; downwards its posterior
     counts of the table between = q.T @ u * table          summed over rows
 
 This needs no message in the other direction and one product more than the two sweeps; see `kernels.matrix_sweeps`. A
-row in which a product becomes zero, or next to nothing beside what comes from above, is in doubt: the reference engine
-decides about it.
+row in which a product becomes zero, or negligible beside the downward message, may have underflowed, and is computed by
+the reference engine.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..tables.encoded import Evidence
 
 FEWEST_ROWS = 16
-"""Fewer rows are over before matrices are filled."""
+"""With fewer rows, setting up matrices takes longer than it saves."""
 
 SMALL_PRODUCT = 2**19
 """Multiplications of a product of matrices that BLAS does at once, without copying the matrices first."""
@@ -49,14 +49,14 @@ BLOCK_PRODUCTS = 8
 """Products of each table in a block of rows: its counts are summed with those of other blocks."""
 
 LEAST = 1e-290
-"""What stands for a probability of zero between two cliques, so that no message is divided by zero."""
+"""The value that replaces a probability of zero between two cliques, so that no message is divided by zero."""
 
 
 NOTHING = np.zeros(0)
 
 
 def tree_of_matrices(plan: Plan, program: Program, evidence: Evidence) -> CliqueTree | None:
-    """Return the cliques, if counts or likelihoods are products of matrices: hard evidence, on leaves alone."""
+    """Return the clique tree if counts or likelihoods are matrix products: hard evidence, on leaves only; else None."""
     no_message = program.for_counts or not len(program.shown)
     if not (no_message and plan.is_tree and plan.diverters) or evidence.rows < FEWEST_ROWS:
         return None
@@ -72,7 +72,7 @@ def tree_of_matrices(plan: Plan, program: Program, evidence: Evidence) -> Clique
 
 
 class MatrixPrepared:
-    """Rows laid out for products of matrices; what is not counted is left to another layout of the same rows."""
+    """Rows laid out for matrix products; what these cannot compute is left to another layout of the same rows."""
 
     kernel = "matrix"
 
@@ -98,20 +98,20 @@ class MatrixPrepared:
 
     @cached_property
     def others(self) -> Prepared:
-        """The same rows, for all that is not counted here."""
+        """The same rows in the layout for everything that is not counted here."""
         return self._others()
 
     @cached_property
     def blocks(self) -> list[slice]:
-        """All rows, as many at a time as make a block."""
+        """Return all rows, in blocks."""
         return blocks_of_rows(self.evidence.rows, BLOCK_PRODUCTS * self.rows_at_once)
 
     @contextmanager
     def room(self) -> Iterator[HiddenTreeWork]:
-        """Room for the messages of some rows, for one thread at a time."""
+        """A context with buffers for the messages of some rows, for one thread at a time."""
         try:
             found = self._rooms.pop()
-        except IndexError:  # several threads may ask
+        except IndexError:  # another thread may have taken the last one
             shape, rows = self.shape, min(self.rows_at_once, self.evidence.rows)
             largest = int(shape.size.max())
             table = largest * max(largest, int(shape.leaf_levels.max(initial=0)))
@@ -131,7 +131,7 @@ class MatrixPrepared:
 
 
 class MatrixLoaded:
-    """Rows and parameters in place."""
+    """Rows and parameters laid out for matrix products."""
 
     def __init__(self, prepared: MatrixPrepared, values: np.ndarray) -> None:
         self.prepared, self.values = prepared, values
@@ -145,7 +145,7 @@ class MatrixLoaded:
             np.multiply(self.tables.prior, plan.source_values(values, source), out=self.tables.prior)
 
     def propagate(self, parts: Collection[str]) -> Buffers:
-        """See `fgrn.engines.Loaded`; likelihoods alone are those of the sweep upwards."""
+        """See `fgrn.engines.Loaded`; if only likelihoods are wanted, they come from the upward sweep."""
         mine = self.prepared
         if set(parts) != {"likelihood"}:
             return mine.others.load(self.values).propagate(parts)
@@ -172,7 +172,7 @@ class MatrixLoaded:
         return found
 
     def _likelihoods_of(self, rows: slice, _: dict[str, np.ndarray]) -> Buffers:
-        """The log-likelihoods of a block; those of rows in doubt by the reference engine."""
+        """Return the log-likelihoods of a block; the reference engine computes rows that may have underflowed."""
         mine = self.prepared
         codes = kernel_array(mine.evidence.codes[rows], np.int32)
         mine.evidence.release()
@@ -185,7 +185,7 @@ class MatrixLoaded:
         return Buffers(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, likelihood)
 
     def _counts_of(self, rows: slice) -> RowCounts:
-        """The counts of a block; rows in doubt are counted by the reference engine."""
+        """Return the counts of a block; the reference engine counts rows that may have underflowed."""
         mine = self.prepared
         weights = kernel_array(mine.weights[rows])
         codes = kernel_array(mine.evidence.codes[rows], np.int32)
@@ -205,7 +205,7 @@ class MatrixLoaded:
         return RowCounts(values + more.values, likelihood + more.log_likelihood, where[more.impossible])
 
     def _swept(self, codes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
-        """The counts of a block, its log-likelihood, and the rows with a weight that are in doubt."""
+        """Return the counts of a block, its log-likelihood, and the weighted rows that may have underflowed."""
         mine = self.prepared
         missing = int((np.diff(mine.shape.leaves) * mine.shape.size).sum())
         totals = HiddenTreeTotals(weights, np.zeros(mine.plan.layout.size), np.zeros(missing), self._states)
@@ -217,11 +217,11 @@ class MatrixLoaded:
 
     @property
     def _states(self) -> np.ndarray:
-        """Zeros for the posterior of the root."""
+        """Return zeros for the posterior of the root."""
         return np.zeros(len(self.tables.prior))
 
     def _run(self, codes: np.ndarray, totals: HiddenTreeTotals) -> tuple[np.ndarray, np.ndarray]:
-        """Run the kernel on a block: the log-likelihood of each row, and whether it is in doubt."""
+        """Run the kernel on a block; returns the log-likelihood of each row, and whether it may have underflowed."""
         mine, count = self.prepared, len(codes)
         books = HiddenTreeRows(np.zeros(count), np.ones(count), np.zeros(count, dtype=np.bool_))
         with mine.room() as room:
@@ -230,7 +230,7 @@ class MatrixLoaded:
 
 
 def _shape(plan: Plan, tree: CliqueTree, slot: np.ndarray) -> HiddenTree:
-    """The cliques of a tree as the kernel reads them; `slot` has the column of each variable in the evidence."""
+    """Return the cliques of a tree in the form of the kernel; `slot` has the column of each variable."""
     cliques, offsets = range(len(tree.sizes)), plan.layout.table_offsets
     parent = [tree.links[clique].parent.clique if clique in tree.links else -1 for clique in cliques]
     table = [int(offsets[tree.links[clique].table]) if clique in tree.links else -1 for clique in cliques]
@@ -256,6 +256,6 @@ def _shape(plan: Plan, tree: CliqueTree, slot: np.ndarray) -> HiddenTree:
 
 
 def _first_cells(sizes: np.ndarray) -> np.ndarray:
-    """Where each begins if all lie behind each other."""
+    """Return the offsets of consecutive pieces of given sizes."""
     found: np.ndarray = np.cumsum(sizes) - sizes
     return found

@@ -42,7 +42,7 @@ class Buffers(NamedTuple):
 
 @runtime_checkable
 class Vector(Protocol):
-    """Counts or parameters that an engine keeps where it computes, such as on a device, in place of an array.
+    """Counts or parameters that an engine keeps where it computes, such as on a device, instead of an array.
 
     The learning loop adds them, multiplies them by numbers, and asks for the update of the tables, as it does with
     arrays in the plan's layout. `numpy.asarray` hands such an array over. A line is a row of a table, or a prior;
@@ -50,42 +50,42 @@ class Vector(Protocol):
     """
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """Hand the numbers over, in the plan's layout."""
+        """Return the numbers as an array in the plan's layout."""
 
     def as_parameters(self) -> np.ndarray:
-        """Hand over parameters: as above, and each line that was learnt sums to one in the precision of an array."""
+        """Return parameters as an array in which each learnt line sums to one in float64."""
 
     def __len__(self) -> int:
-        """How many cells there are."""
+        """Return the number of cells."""
 
     def alike(self, values: Any) -> Self:
-        """Parameters, an array or such a vector, as a vector in the same place as this one."""
+        """Return parameters, an array or a vector, as a vector on the same device as this one."""
 
     def __add__(self, other: Any) -> Self:
-        """The sum with another vector, or with an array in the plan's layout."""
+        """Return the sum with another vector, or with an array in the plan's layout."""
 
     def __mul__(self, factor: float) -> Self:
-        """Every cell times a number."""
+        """Return every cell multiplied by a number."""
 
     def __rmul__(self, factor: float) -> Self:
-        """Every cell times a number."""
+        """Return every cell multiplied by a number."""
 
     def updated(
         self, parameters: Any, before: Any, smoothing: np.ndarray | None, learnt: np.ndarray, least: float
     ) -> Self:
-        """Parameters from these counts and smoothing, as `fgrn.flow.mstep.updated` makes them.
+        """Return the parameters from these counts and smoothing, as `fgrn.flow.mstep.updated` does.
 
         A line whose total is below `least` has no counts.
         """
 
     def sum_of_logarithms(self, weights: np.ndarray, learnt: np.ndarray) -> float:
-        """Sum over learnt cells of weight * log(cell), where there is a weight."""
+        """Return the sum over learnt cells of weight * log(cell); cells without weight are skipped."""
 
     def line_sums(self) -> np.ndarray:
-        """The sum of each line, in the order of the layout."""
+        """Return the sum of each line, in the order of the layout."""
 
     def line_distances(self, other: Any) -> np.ndarray:
-        """The largest absolute difference in each line from another vector, or from an array."""
+        """Return the largest absolute difference in each line from another vector or array."""
 
 
 class RowCounts(NamedTuple):
@@ -102,7 +102,7 @@ class RowCounts(NamedTuple):
 
     @classmethod
     def of_rows(cls, values: np.ndarray, log_likelihood: np.ndarray, weights: np.ndarray) -> RowCounts:
-        """Make them from the log-likelihood of each row."""
+        """Return counts with the total log-likelihood, from the log-likelihood of each row."""
         impossible = np.isneginf(log_likelihood)
         terms = weights * np.where(impossible, 0.0, log_likelihood)
         # summed by NumPy: a threaded BLAS would wake its threads for every block
@@ -130,7 +130,7 @@ class Loaded(Protocol):
         """Run one parallel round on the messages of the round before, for all rows."""
 
     def counts(self, expect: bool) -> RowCounts:
-        """Return the expected counts of all rows at K = 1; `expect`: missing values count as the model expects them."""
+        """Return the expected counts of all rows at K = 1; `expect`: missing values add their expected counts."""
 
     def recounting(self, hold: bool, expect: bool) -> Callable[[np.ndarray], RowCounts]:
         """Return a function from new tables to expected counts, with the messages held (the paper's ML cycle).
@@ -142,9 +142,9 @@ class Loaded(Protocol):
 class Prepared(Protocol):
     """Rows laid out by an engine.
 
-    kernel         which of its ways to compute the engine takes, by name
-    rows_at_once   how many rows make a block
-    threads        on how many threads blocks are worked on
+    kernel         the name of the method that the engine uses
+    rows_at_once   the number of rows of a block
+    threads        the number of threads that work on blocks
     """
 
     kernel: str
@@ -152,7 +152,7 @@ class Prepared(Protocol):
     threads: int
 
     def rest(self) -> None:
-        """Free memory that is kept between calls for speed alone."""
+        """Free memory that is kept between calls only for speed."""
 
     def load(self, values: np.ndarray) -> Loaded:
         """Lay out parameters, a flat vector in the plan's layout, and the current values of soft evidence."""

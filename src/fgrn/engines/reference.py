@@ -44,8 +44,8 @@ class LogMessages(NamedTuple):
 class Reference:
     """The reference engine; `direct=True` computes each outgoing message of a Diverter as the product of all others.
 
-    `largest=True` takes the largest where others add: messages are those of the likeliest states of everything else.
-    `batched=True` finds marginals and likelihoods in the linear domain where that is as exact: see `batched`.
+    `largest=True` maximises instead of summing (max-product messages).
+    `batched=True` computes marginals and likelihoods in the linear domain where that is as exact: see `batched`.
     """
 
     name = "reference"
@@ -125,7 +125,7 @@ class Prepared:
 
     @cached_property
     def rows_at_once(self) -> int:
-        """How many rows make a block."""
+        """The number of rows of a block."""
         shapes = self.plan.layout.table_shapes
         cells = max([self.plan.states, *self.plan.diverter_size, *(rows * columns for rows, columns in shapes)])
         return max(1, CELLS_AT_ONCE // int(cells))
@@ -136,7 +136,7 @@ class Prepared:
         return blocks_of_rows(self.evidence.rows, self.rows_at_once)
 
     def rest(self) -> None:
-        """See `fgrn.engines.Prepared`: nothing is kept."""
+        """See `fgrn.engines.Prepared`: there is nothing to free."""
 
     def load(self, values: np.ndarray) -> Loaded:
         """See `fgrn.engines.Prepared`."""
@@ -164,7 +164,7 @@ class Loaded:
         return self._in_logarithms(parts)
 
     def _batched(self, batched: Batched, parts: Collection[str]) -> Buffers:
-        """Marginals and likelihoods in the linear domain; rows that could be lost there, in the log domain."""
+        """Return marginals and likelihoods in the linear domain; rows that may underflow, in the log domain."""
         evidence, rows_at_once = self.prepared.evidence, max(1, CELLS_AT_ONCE // batched.cells)
         if evidence.rows <= rows_at_once:
             marginal, likelihood, doubtful = batched.beliefs(self.values, evidence)

@@ -1,4 +1,4 @@
-"""The registry of engines: each has a name, and its module is imported when it is first used.
+"""The registry of engines by name; the module of an engine is imported when it is first used.
 
     engines.register("torch", "some.module", "Torch", does={"scan"}, fallback="cpu")
     engines.get("torch", device="cuda")
@@ -55,29 +55,29 @@ def register(
     fallback: str | None = "reference",
     library: str = "",
 ) -> None:
-    """Make an engine known by a name; `engine=name` then uses it. A name is registered once."""
+    """Register an engine by a name, to be used as `engine=name`; a name can be registered only once."""
     if name in _entries or name == "auto":
-        raise FgrnError(f"There is an engine {name!r} already.")
+        raise FgrnError(f"An engine {name!r} is registered already.")
     unknown = set(does) - set(ABILITIES)
     if unknown:
-        raise FgrnError(f"An engine does some of {', '.join(ABILITIES)}. Got {', '.join(sorted(unknown))} instead.")
+        raise FgrnError(f"Abilities of engines are {', '.join(ABILITIES)}. Got {', '.join(sorted(unknown))} instead.")
     if set(does) != set(ABILITIES) and fallback not in _entries:
         raise FgrnError(f"The engine {name!r} delegates to {fallback!r}, and there is no such engine.")
     _entries[name] = Entry(module, attribute, frozenset(does), fallback, library)
 
 
 def engine_names() -> tuple[str, ...]:
-    """The names of all engines."""
+    """Return the names of all engines."""
     return tuple(_entries)
 
 
 def installed_engines() -> tuple[str, ...]:
-    """The names of the engines whose libraries are installed."""
+    """Return the names of the engines whose libraries are installed."""
     return tuple(name for name, entry in _entries.items() if not entry.library or find_spec(entry.library))
 
 
 def get(name: str, **options: Any) -> Engine:
-    """The engine of that name, imported now, with options of its own."""
+    """Return the engine with this name, imported now, with options of its own."""
     if name not in _entries:
         raise FgrnError(f"The 'engine' must be one of {', '.join(map(repr, engine_names()))}. Got {name!r} instead.")
     entry = _entries[name]
@@ -87,7 +87,7 @@ def get(name: str, **options: Any) -> Engine:
 
 
 def gpu_is_there() -> bool:
-    """Whether the torch engine would find a GPU; it is imported to find out, if PyTorch is installed."""
+    """Return whether the torch engine would find a GPU; imports PyTorch if it is installed."""
     if not find_spec("torch"):
         return False
     try:
@@ -97,12 +97,12 @@ def gpu_is_there() -> bool:
 
 
 def device_column_pairs(sizes: Sequence[int], codes: np.ndarray, weights: np.ndarray, device: str | None) -> Any:
-    """All pairs of columns of a table, counted on a device; see `fgrn.engines.device.column_pairs`."""
+    """Return the counts of all pairs of columns, computed on a device; see `fgrn.engines.device.column_pairs`."""
     return import_module("fgrn.engines.device.column_pairs").DeviceColumnPairs(sizes, codes, weights, device)
 
 
 def able(engine: Engine, ability: str) -> Engine:
-    """The engine itself if it has an ability, else the one that it delegates to."""
+    """Return the engine itself if it has an ability, else the engine it delegates this to."""
     entry = _entries.get(engine.name)
     while entry is not None and ability not in entry.does and entry.fallback is not None:
         engine = get(entry.fallback)

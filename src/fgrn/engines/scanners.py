@@ -16,7 +16,7 @@ LEAST_ROWS = 4096
 """Rows of a block, at least, as whole sequences have them: fewer take less time than handing them to a thread."""
 
 BlockScan = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None, Scan], None]
-"""Fills in the scan of some rows, given prior, table, what each row says, where sequences begin, and weights.
+"""Computes the scan of some rows, given prior, table, the message of each row, beginnings of sequences, and weights.
 
 Without weights only the past of each row and its likelihood."""
 

@@ -1,4 +1,4 @@
-"""Forward-backward and Viterbi along sequences of rows, in the log domain, where nothing underflows, in NumPy."""
+"""Forward-backward and Viterbi along sequences of rows, in NumPy and in the log domain, without underflow."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def best_path(
 
 
 def _joint(before: np.ndarray, table: np.ndarray) -> np.ndarray:
-    """The logarithms of messages times a table, (states, states, rows): rows last, for NumPy's loops."""
+    """Return the logarithms of messages times a table, (states, states, rows), with rows last for speed."""
     found: np.ndarray = np.ascontiguousarray(before.T)[:, None] + table[:, :, None]
     return found
 
@@ -151,7 +151,7 @@ def along_rows(first: np.ndarray, table: np.ndarray, local: np.ndarray, begins: 
 def _side_by_side(
     first: np.ndarray, table: np.ndarray, local: np.ndarray, starts: np.ndarray, lengths: np.ndarray, total: Total
 ) -> np.ndarray:
-    """`along_rows`, all sequences taking a step together."""
+    """Compute `along_rows` with one step of all sequences at a time."""
     order = np.argsort(-lengths, kind="stable")
     starts, lengths = starts[order], lengths[order]
     found = np.empty_like(local)
@@ -165,7 +165,7 @@ def _side_by_side(
 
 
 def _by_halves(steps: np.ndarray, begins: np.ndarray, total: Total) -> np.ndarray:
-    """`along_rows` from the matrix of each row, (states, states, rows), as (states, rows).
+    """Compute `along_rows` by recursive halving, from the matrix of each row, (states, states, rows).
 
     In the first row of a sequence all lines of the matrix are equal.
     """
@@ -186,7 +186,7 @@ def _by_halves(steps: np.ndarray, begins: np.ndarray, total: Total) -> np.ndarra
 
 
 def _largest_is_zero(logs: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
-    """Logarithms less the largest along an axis; where all are -inf they stay so."""
+    """Return logarithms minus the largest along an axis; where all are -inf they stay -inf."""
     top = logs.max(axis=axis, keepdims=True)
     top[np.isneginf(top)] = 0.0
     found: np.ndarray = logs - top
@@ -194,7 +194,7 @@ def _largest_is_zero(logs: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarra
 
 
 def _sums_to_one(logs: np.ndarray) -> np.ndarray:
-    """Rows of logarithms of distributions; a row that is all -inf stays so."""
+    """Return rows of logarithms normalised to distributions; a row that is all -inf stays so."""
     scale = log_sum(logs, axis=1)
     scale[np.isneginf(scale)] = 0.0
     found: np.ndarray = logs - scale[:, None]
@@ -202,20 +202,20 @@ def _sums_to_one(logs: np.ndarray) -> np.ndarray:
 
 
 def _in_blocks(rows: np.ndarray, cells: int) -> list[np.ndarray]:
-    """Rows in blocks for which so many cells of each row are in memory."""
+    """Return blocks of rows, given the number of cells in memory per row."""
     size = max(1, 2**20 // cells)
     return [rows[begin : begin + size] for begin in range(0, len(rows), size)]
 
 
 def logarithm(values: np.ndarray) -> np.ndarray:
-    """log, with log 0 = -inf and no warning."""
+    """Return the logarithm, with log 0 = -inf and no warning."""
     with np.errstate(divide="ignore"):
         out: np.ndarray = np.log(values)
     return out
 
 
 def log_sum(values: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
-    """Log of the sum of exponentials along an axis; -inf where all are -inf."""
+    """Return the log of the sum of exponentials along an axis; -inf where all are -inf."""
     top = values.max(axis=axis, keepdims=True)
     top[np.isneginf(top)] = 0.0
     away = values - top

@@ -1,4 +1,4 @@
-"""The shape of evidence: everything that a tape depends on, so that one tape serves all evidence of the same shape."""
+"""The shape of evidence: the properties that a tape depends on, so that evidence of one shape shares a tape."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..tables.encoded import Evidence
 
 MORE_CODES = 640
-"""Codes of one pack where the tables of all packs together have at most MOST_CELLS: four leaves of 4, and a hole."""
+"""Codes of one pack where the tables of all packs together have at most MOST_CELLS: four leaves of 4."""
 
 ROWS_PER_CODE = 32
 """Rows of data for every code of a pack, at least: its joint table is made anew in every epoch."""
@@ -20,7 +20,7 @@ ROWS_PER_CODE = 32
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """Everything that a tape depends on: which variables have evidence, the number of codes of each leaf and of rows.
+    """The properties of evidence that a tape depends on: observed variables, codes of each leaf, number of rows.
 
     `codes` are the states of a leaf, and one more if some row does not know it; 0 for a leaf that no row knows.
     """
@@ -32,7 +32,7 @@ class Shape:
 
     @classmethod
     def of(cls, plan: Plan, program: Program, evidence: Evidence) -> Shape:
-        """The shape of the evidence a program meets."""
+        """Return the shape of the evidence that a program runs on."""
         codes = []
         for siso in program.gathered[program.gathered >= 0].tolist():
             output = int(plan.siso_output[siso])
@@ -44,5 +44,5 @@ class Shape:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for shapes that make the same tape."""
+        """A key that is equal for shapes with the same tape."""
         return self.slot.tobytes(), self.soft_offset.tobytes(), self.codes, self.most_codes

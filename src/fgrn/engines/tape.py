@@ -155,7 +155,7 @@ class _Writer:
         self.tape.regions[0] = replace(self.tape.regions[0], packs=(replace(first, nothing=-1), *others))
 
     def _written(self) -> np.ndarray:
-        """Return what was written so far as a tape; -1 (none) becomes the largest integer."""
+        """Return the instructions written so far as a tape; -1 (none) becomes the largest integer."""
         written = np.array(self.codes, dtype=np.int64).view(np.uint64)
         self.codes = []
         return written
@@ -220,7 +220,7 @@ class _Writer:
                 self.tape.regions.append(Region(self.tape.joint_size, packs[-1].rows.stop, states, tuple(packs)))
 
     def _packs(self, diverter: int, most: int) -> list[Pack]:
-        """Divide the leaves of a Diverter into packs of at most so many codes."""
+        """Divide the leaves of a Diverter into packs with a limited number of codes."""
         packs: list[Pack] = []
         group: list[tuple[int, int]] = []
         for leg in self.plan.legs(diverter):
@@ -338,7 +338,7 @@ class _Writer:
         self._put(DIVERT, size, run, legs, count, *records, *out)
 
     def _multiply(self) -> None:
-        """Multiply the factors of a Diverter once for all rows, unless there are too many cells."""
+        """Multiply the factors of a Diverter once for all rows, unless the product has too many cells."""
         at = self.plan.layout.size
         for diverter in range(self.plan.diverters):
             found = []

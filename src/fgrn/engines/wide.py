@@ -1,4 +1,4 @@
-"""Junction trees of small cliques, many rows side by side (see `kernels.cliques`), doubtful rows one by one."""
+"""Junction trees of small cliques, many rows at once (see `kernels.cliques`); rows that may underflow one by one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FEWEST_ROWS = 8
 
 
 def lanes_for(plan: Plan, program: Program, tape: Tape, evidence: Evidence) -> int:
-    """Return how many rows to put side by side; 0 where that is slower or not possible."""
+    """Return how many rows to compute at once; 0 if that is slower or not possible."""
     if not program.by_posteriors or evidence.rows < FEWEST_ROWS:
         return 0
     merged = sum(len(product.sources) for product in tape.products)
@@ -76,7 +76,7 @@ def _run_lanes(
     weights: np.ndarray = NOTHING,
     posteriors: np.ndarray = NOTHING,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Write marginals, or add posteriors to their counts; returns log-likelihoods, and which rows are doubtful."""
+    """Write marginals, or add posteriors to counts; returns log-likelihoods, and which rows may have underflowed."""
     mine, tape, lanes = loaded.prepared, loaded.prepared.tape, loaded.prepared.lanes
     count = rows.stop - rows.start
     scale, rest, doubtful = np.zeros(count), np.ones(count), np.full(count, loaded.is_deep)

@@ -1,4 +1,4 @@
-"""scikit-learn estimators for tables of any kind: classifiers, clusters, embeddings, imputation.
+"""scikit-learn estimators for tables of any kind: classifiers, clustering, embeddings, imputation.
 
 Validation and names are here; everything computed is asked of a `Network` (`network_` of a fitted estimator).
 """

@@ -1,4 +1,4 @@
-"""The base class of all estimators: reads a table by a schema, learns a network, and answers questions with it."""
+"""The base class of all estimators: reads a table by a schema, learns a network, and computes predictions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from ._streams import encoded_stream, online_batches
 from ._tables import Classes, Columns, check_lengths, is_array
 
 FAINTEST_STATE = 1e-9
-"""A hidden state of smaller probability is none of a class."""
+"""A hidden state of smaller probability does not belong to a class."""
 
 
 class LatentEstimator(HiddenNames):
@@ -65,19 +65,19 @@ class LatentEstimator(HiddenNames):
     _stop: Callable[[], bool] | None = None  # asked after every epoch
     _power = POWER
     _least_prior = 0.0  # of a state that no row has had yet, in learning from batches
-    _journal: Journal | None = None  # while `fit` is at it
+    _journal: Journal | None = None  # while `fit` runs
     network_: Network
     schema_: Schema
     history_: History
 
-    # Tables in
+    # Reading tables
 
     def _coded(self, X: Any) -> dict[str, Coded]:
-        """Return the columns of a table to predict for, as codes."""
+        """Return the columns of a table for prediction, as codes."""
         return self._read(X)[1]
 
     def _read(self, X: Any, kept: bool = False) -> tuple[Columns, dict[str, Coded]]:
-        """Return the columns of a table to predict for, by value and as codes; `kept` as in `Schema.codes`."""
+        """Return the columns of a table for prediction, by value and as codes; `kept` as in `Schema.codes`."""
         if "network_" not in self.__dict__:
             check_is_fitted(self)
         columns = self._columns(X, reset=False)
@@ -89,7 +89,7 @@ class LatentEstimator(HiddenNames):
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _missing_codes(self) -> list[Any] | None:
-        """Return the values that mean "missing"; None for the words that do so in files."""
+        """Return the values that mean "missing"; None for the default words of files."""
         given = self.missing_values
         return None if given is None else np.atleast_1d(np.array(given, dtype=object)).tolist()
 
@@ -110,7 +110,7 @@ class LatentEstimator(HiddenNames):
         )
 
     def _continuous_columns(self) -> list[str] | str:
-        """Return the columns whose numbers are taken as they are; "auto" for all that would have bins."""
+        """Return the continuous columns, which get no bins; "auto" for all columns that would get bins."""
         return []
 
     def _bins(self, columns: Columns, weights: np.ndarray | None) -> int:
@@ -132,7 +132,7 @@ class LatentEstimator(HiddenNames):
         }
 
     def _teach(self, net: Network, table: EncodedTable, what: str = "", **settings: Any) -> History:
-        """Learn the tables of a network, with other settings if some are given; stacks do it layer by layer."""
+        """Learn the tables of a network, with changed settings if given; stacks are learnt layer by layer."""
         options = self._options(what) | settings
         with options["watch"]:
             history = net.learn(table, **options)
@@ -141,24 +141,24 @@ class LatentEstimator(HiddenNames):
         return history
 
     def _fit(self, X: Any, sample_weight: Any, classes: Classes | None = None, batch: bool = False) -> Self:
-        """Read the table, choose a network, learn it; without a checkpoint for the first of many batches."""
+        """Read the table, choose a network and learn it; without a checkpoint for the first of many batches."""
         with self._or_as_before():
             return self._fit_table(frames.kind_of(X), self._learnable(X, sample_weight, classes), batch)
 
     def _fit_stream(self, X: Any, sample_weight: Any, target: Any = None, executor: Any = None) -> Self:
-        """Fit rows that are not in memory; the class and the weights are columns of them."""
+        """Fit rows that are not in memory; the class and the weights are among their columns."""
         with self._or_as_before():
             return self._fit_table("pyarrow", encoded_stream(self, X, sample_weight, target, executor))
 
     def _fit_table(self, kind: str, table: EncodedTable, batch: bool = False) -> Self:
-        """Choose a network for rows whose columns are known, and learn its tables."""
+        """Choose a network for an encoded table, and learn its tables."""
         return self._fit_by(self._train, kind, table, batch)
 
     def _fit_by(self, train: Callable[[EncodedTable], None], kind: str, table: EncodedTable, batch: bool) -> Self:
         """Fit rows whose columns are known; `train` chooses a network for them, and learns its tables."""
         if self.checkpoint is not None and not isinstance(self.random_state, Integral):
             raise LearningError(
-                "must be a number where there is a checkpoint: random starts have to be the same again.",
+                "must be a number if there is a checkpoint, so that random starts can be repeated.",
                 setting="random_state",
                 value=self.random_state,
             )
@@ -180,21 +180,21 @@ class LatentEstimator(HiddenNames):
         return self
 
     def _stopped(self) -> bool:
-        """Return whether learning should end soon: a callback asked for it, or it was interrupted."""
+        """Return whether learning should end soon: a callback requested it, or the user interrupted."""
         asked = self._stop is not None and self._stop()
         return asked or (self._journal is not None and bool(self._journal.interruption))
 
     def _finished(self, work: Callable[[], Returned]) -> Returned:
-        """Return the result of a step of `fit` that has to be completed: after one interruption it is run again."""
+        """Return the result of a step of `fit` that must be completed: it is run again after an interruption."""
         return work() if self._journal is None else self._journal.finished(work)
 
     def _interrupted(self, when: str) -> InterruptedWarning:
         if self.checkpoint is None:
-            remedy = Remedy("to be able to go on from there, fit", "checkpoint='run.ckpt'", checkpoint=...)
+            remedy = Remedy("to be able to continue next time, fit", "checkpoint='run.ckpt'", checkpoint=...)
         else:
             path = str(self.checkpoint.path if isinstance(self.checkpoint, Checkpoint) else self.checkpoint)
             python = f"checkpoint=fgrn.Checkpoint({path!r}, resume=True)"
-            remedy = Remedy("to go on from there, fit", python, checkpoint=path, resume=True)
+            remedy = Remedy("to continue, fit", python, checkpoint=path, resume=True)
         return InterruptedWarning(f"fit was interrupted {when}; the best model so far is kept.", remedies=remedy)
 
     def _learnable(self, X: Any, sample_weight: Any, classes: Classes | None) -> Evidence:
@@ -238,16 +238,16 @@ class LatentEstimator(HiddenNames):
         return self.schema_.states
 
     def _smoothing(self) -> Any:
-        """Return the counts added to cells of tables: one number or, for "auto", 1 / levels for each column's table."""
+        """Return the counts added to each cell: one number or, for "auto", 1 / levels for each column's table."""
         if self.smoothing != "auto":
             return self.smoothing
         return {name: 1 / len(levels) for name, levels in self._observed().items()}
 
     def _learning_smoothing(self) -> Any:
-        """Return the smoothing as `Network.learn` takes it; some networks have other tables than those of columns."""
+        """Return the smoothing in the form of `Network.learn`, adapted to the tables of the network."""
         return self._smoothing()
 
-    # A batch at a time
+    # Online learning, batch by batch
 
     def _partial_fit(self, X: Any, sample_weight: Any, classes: Classes | None = None) -> Self:
         """Run one step of online EM; the first batch is fitted like a table."""
@@ -260,7 +260,7 @@ class LatentEstimator(HiddenNames):
         return self._step(self._encoded(data, self._weights(sample_weight, rows), classes))
 
     def _partial_fit_stream(self, X: Any, sample_weight: Any, target: Any = None, classes: Any = None) -> Self:
-        """Run a step of online EM for each batch of rows; if a batch fails, those before it have been learnt."""
+        """Run a step of online EM for each batch; if a batch fails, the batches before it have been learnt."""
         with (
             closing(online_batches(self, X, sample_weight, target, classes)) as batches,
             ReadingProgress(self.verbose) as told,
@@ -279,7 +279,7 @@ class LatentEstimator(HiddenNames):
         return self
 
     def _step(self, table: Evidence) -> Self:
-        """Run a step of online EM; the first one after `fit` begins with the counts that the model expects."""
+        """Run a step of online EM; the first one after `fit` starts from the counts that the model expects."""
         state = self._online or self.network_.online(self.weight_, self._power, self.effective_size)
         state.effective_size = self.effective_size
         smoothing = self._learning_smoothing()
@@ -310,7 +310,7 @@ class LatentEstimator(HiddenNames):
         check_is_fitted(self)
         save(self, path)
 
-    # What everybody may ask
+    # Public queries
 
     @property
     def _decision(self) -> Decision:
@@ -318,12 +318,12 @@ class LatentEstimator(HiddenNames):
         return Decision(self)
 
     def _describing(self) -> Network | TreeMixture:
-        """The model that describes the rows: the fitted network, unless a mixture of trees was learnt near it."""
+        """The model of the joint distribution: the fitted network, or a mixture of trees learnt from it."""
         found: Network | TreeMixture = getattr(self, "mixture_", self.network_)
         return found
 
     def _asked(self, data: Mapping[str, Coded], names: Sequence[str], way: str = "marginal") -> dict[str, np.ndarray]:
-        """Return messages on some variables, (rows, states); in an impossible row all values count as missing."""
+        """Return messages on some variables, (rows, states); for an impossible row, those without any evidence."""
         return messages_of([self._describing()], data, names, way, self.engine)
 
     def _posterior(self, X: Any, name_of: Callable[[], str]) -> np.ndarray:
@@ -352,13 +352,13 @@ class LatentEstimator(HiddenNames):
         """Return the table with missing values imputed: the most probable level, or the expected number.
 
         An expected number need not be whole: a column of whole numbers then becomes one of floats.
-        A column of which nothing was known in training stays as it is, and so does a level that was not seen there:
-        for the other columns it is unknown. A table with names may have the class of a classifier as a column, too: it
-        is imputed where it is missing, and tells of the other columns where it is known.
+        A column without known values in training is unchanged, and so is a level that was not seen there; for the
+        other columns it counts as missing. A table with names may also have the class of a classifier as a column: it
+        is imputed where it is missing, and used as evidence where it is known.
 
         Args:
             X: the table, or one row of values with names.
-            return_proba: also return how likely the level of each value is, (rows, columns of training), and the class
+            return_proba: also return the probability of each value, (rows, columns of training), and of the class
                 last, if X has it; 1 where it was known, 0 for a level that was not seen in training.
         """
         row = one_row.named_row(X)
@@ -399,7 +399,7 @@ class LatentEstimator(HiddenNames):
         return Prototypes(states, found, shares, self.weight_ or np.inf, smoothed, self._numbers_of_states())
 
     def _numbers_of_states(self) -> list[dict[str, MeanAndSpread]]:
-        """For each hidden state the mean and the standard deviation of continuous columns, of which there are none."""
+        """Return the mean and standard deviation of continuous columns by state; none in this base class."""
         return []
 
     def _explain(self, row: Any, name: str, state: Any = None) -> Explanation:

@@ -1,4 +1,4 @@
-"""The number of bins of numbers, chosen for the class by cross-validation; for classifiers."""
+"""The number of bins of numeric columns, chosen by cross-validation; for classifiers."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ BIN_COUNTS = (5, 10, 20)
 
 
 class ChoosingBins(LatentEstimator):
-    """Base class of classifiers that may choose how many bins columns with many distinct numbers have."""
+    """Base class of classifiers that can choose the number of bins of columns with many distinct numbers."""
 
     def _bins(self, columns: Columns, weights: np.ndarray | None) -> int:
-        """Return the number of bins: that given, or else by the number of rows; a row of weight 2 is two rows."""
+        """Return the number of bins: as given, or by the number of rows; a row of weight 2 counts as two."""
         if self.n_bins != "auto":
             return int(self.n_bins)
         column = next(iter(columns.values()), ())
@@ -76,7 +76,7 @@ class ChoosingBins(LatentEstimator):
     def _best_schema(
         self, schemas: Mapping[int, Schema], rows: PartedRows, usual: int, seed: int, budget: Budget
     ) -> Schema:
-        """Return the schema of the least log-loss of rows kept back; the usual one unless another is clearly better.
+        """Return the schema with the least held-out log-loss; the default unless another is clearly better.
 
         They are compared by classifiers with one state for each class, whose tables are refined by one penalty, in the
         same parts of the same rows: those with the most bins, which are put into fewer by their centres.
@@ -113,7 +113,7 @@ def _never() -> bool:
 
 
 def _with_other_bins(schema: Schema, columns: Columns, weights: np.ndarray | None, bins: int) -> Schema:
-    """Return a schema with another number of bins; rows of weight zero are left out, as they were."""
+    """Return a schema with another number of bins, ignoring rows of weight zero as before."""
     kept = slice(None) if weights is None else np.flatnonzero(weights)
 
     def described(column: Column) -> Column:
@@ -127,7 +127,7 @@ def _with_other_bins(schema: Schema, columns: Columns, weights: np.ndarray | Non
 
 
 def _in_coarser_bins(table: Evidence, fine: Schema, coarse: Schema) -> Evidence:
-    """Return rows whose numbers are put from fine bins into coarser ones, by the centres of the fine ones."""
+    """Return rows whose numbers are moved from fine bins to coarser ones, by the centres of the fine ones."""
     codes = table.codes.copy()
     for place, name in enumerate(table.columns):
         if name in fine and fine[name].is_binned:

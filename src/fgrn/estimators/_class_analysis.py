@@ -82,7 +82,7 @@ class ClassAnalysis(KeptRows):
         return replace(found, held=held.astype(bool), leader=leader, numbers=numbers)
 
     def _refuse_constraints(self, what: str, instead: str = "fit a model without them") -> None:
-        """Raise an error where constraints are not known of; `instead` is what can be done."""
+        """Raise an error if there are constraints, which a method does not support; `instead` is the advice."""
         if self.constraints:
             raise LearningError(f"are not met by {what}.", setting="constraints", remedies=instead)
 
@@ -106,7 +106,7 @@ class ClassAnalysis(KeptRows):
         return super()._step(table)
 
     def report(self, X: Any = None, sample_weight: Any = None) -> LatentClassReport | LatentProfileReport:
-        """All that is usually reported of a latent class analysis, with warnings: print it, or show it in a notebook.
+        """Return the full report of a latent class analysis, with warnings: text, or HTML in a notebook.
 
         Class sizes, item-response probabilities with standard errors, log-likelihood, criteria, entropy, average
         posterior probabilities, tests of fit, how many starts found the best likelihood. `frames` has all of it as data
@@ -133,7 +133,7 @@ class ClassAnalysis(KeptRows):
         return replace(found, warnings=(told, *left), other_rows=told)
 
     def _are_those_of_the_fit(self, found: LatentClassReport | LatentProfileReport) -> bool:
-        """Whether the rows of a report have the weight and the likelihood of the rows of the fit, as far as known."""
+        """Return whether rows have the weight and the likelihood of the training rows, as far as known."""
         if self._online is not None:
             return True  # learnt in batches: all rows were never there at once
         if not np.isclose(found.weight, self.weight_, rtol=1e-9):
@@ -159,7 +159,7 @@ class ClassAnalysis(KeptRows):
         clusters: Any = None,
         strata: Any = None,
     ) -> StandardErrors | ProfileErrors:
-        """Standard errors and confidence intervals of class sizes and item-response probabilities.
+        """Return standard errors and confidence intervals of class sizes and item-response probabilities.
 
         From second derivatives of the log-likelihood (with those of the smoothing), which are computed exactly. An
         estimate on the boundary (probability 0 or 1) has no standard error, and says so.
@@ -184,7 +184,7 @@ class ClassAnalysis(KeptRows):
     def profile_intervals(
         self, which: Any = None, X: Any = None, sample_weight: Any = None, *, level: float = 0.95
     ) -> ProfileIntervals:
-        """Confidence intervals from the profile likelihood, which are valid for estimates on the boundary, too.
+        """Return confidence intervals from the profile likelihood, also valid for estimates on the boundary.
 
         Each limit takes some fits with one probability held; the likelihood is that without smoothing.
 
@@ -212,14 +212,14 @@ class ClassAnalysis(KeptRows):
     def goodness_of_fit(
         self, X: Any = None, sample_weight: Any = None, *, n_bootstrap: int = 0, n_init: int | None = None
     ) -> GoodnessOfFit:
-        """Tests of fit to the table of all patterns of answers: likelihood ratio, Pearson, Cressie-Read.
+        """Return tests of fit to the table of all answer patterns: likelihood ratio, Pearson, Cressie-Read.
 
         Rows with missing values are compared with rows that have the same items observed, which is stated.
 
         Args:
             X: the table it was fitted on; not needed right after `fit`.
             sample_weight: one weight per row of X.
-            n_bootstrap: how many tables are drawn from the model for p-values that are right in sparse tables, too; 0
+            n_bootstrap: the number of tables drawn from the model, for p-values that are valid in sparse tables too; 0
                 for those of the chi-square distribution.
             n_init: starts for each of them, the first from the estimate; those of the model unless given.
         """
@@ -231,7 +231,7 @@ class ClassAnalysis(KeptRows):
         return bootstrap_fit(model, rows, self._refit(n_init), count, n_bootstrap, self._seed())
 
     def bivariate_residuals(self, X: Any = None, sample_weight: Any = None) -> BivariateResiduals:
-        """How far each pair of items is associated beyond what the classes explain; `plots.residuals` draws it.
+        """Return the association of each pair of items that the classes do not explain; `plots.residuals` draws it.
 
         With continuous columns it is of the pairs of other items, by the classes of the whole model.
 
@@ -254,7 +254,7 @@ class ClassAnalysis(KeptRows):
         n_init: int | None = None,
         level: float = 0.95,
     ) -> Bootstrap:
-        """Standard errors and percentile intervals from tables that are drawn anew, with classes in the same order.
+        """Return standard errors and percentile intervals from resampled tables, with classes in the same order.
 
         Args:
             X: the table it was fitted on; not needed right after `fit`.
@@ -276,7 +276,7 @@ class ClassAnalysis(KeptRows):
         n_init: int | None = None,
         sizes: Any = None,
     ) -> BootstrapTest:
-        """Test by a parametric bootstrap of the likelihood ratio whether one class more is better.
+        """Test by a parametric bootstrap of the likelihood ratio whether one more class fits better.
 
         Args:
             X: the table it was fitted on; not needed right after `fit`.
@@ -291,7 +291,7 @@ class ClassAnalysis(KeptRows):
         return bootstrap_test(rows, self._refit(n_init), tried, n_bootstrap, self._seed())
 
     def vuong_lrt(self, X: Any = None, sample_weight: Any = None, *, n_init: int | None = None) -> VuongTest:
-        """Test of Vuong, Lo, Mendell and Rubin whether one class more is better; `bootstrap_lrt` is more reliable.
+        """Test by Vuong, Lo, Mendell and Rubin whether one more class fits better; `bootstrap_lrt` is more reliable.
 
         Args:
             X: the table it was fitted on; not needed right after `fit`.
@@ -303,7 +303,7 @@ class ClassAnalysis(KeptRows):
         if most >= rows.weight:
             raise LearningError(
                 f"The model with {model.n_classes + 1} classes has {counted(most, 'free parameter')}, and the rows are "
-                f"{rows.weight:,g} in all: this test is for many more rows than parameters.",
+                f"{rows.weight:,g} in all: this test needs many more rows than parameters.",
                 remedies=("compare models with fewer classes", "use `bootstrap_lrt`"),
             )
         pair = one_class_more(rows, self._refit(n_init), model.n_classes, self._seed())
@@ -347,7 +347,7 @@ class ClassAnalysis(KeptRows):
         return compare_groups(model, rows, groups, self._fit_from, tried, starts)
 
     def relabel(self, by: Any = "size") -> Self:
-        """Put the classes in another order, the same in all that is asked afterwards.
+        """Put the classes in another order, in this model and all later results.
 
         Args:
             by: "size", the largest first; a pair (column, level), the class that has the level most often first; or a
@@ -370,7 +370,7 @@ class ClassAnalysis(KeptRows):
         return self
 
     def agreement(self, other: ClassAnalysis, X: Any = None, sample_weight: Any = None) -> SolutionComparison:
-        """How this solution and another one assign rows to classes: matching, agreement table, adjusted Rand index.
+        """Compare this solution with another one: matching of classes, agreement table, adjusted Rand index.
 
         Args:
             other: another model of the same columns.
@@ -381,12 +381,12 @@ class ClassAnalysis(KeptRows):
         theirs = other._estimates()
         same = theirs.names == model.names and theirs.levels == model.levels
         if not same or other.schema_.continuous != self.schema_.continuous:
-            raise LearningError("Two solutions are compared that have the same columns with the same levels.")
+            raise LearningError("Two solutions to compare must have the same columns with the same levels.")
         first, second = (one.posterior(rows)[0].argmax(axis=1) for one in (model, theirs))
         return SolutionComparison.of(first, second, rows.weights, (model.n_classes, theirs.n_classes))
 
     def _refuse_numbers(self, what: str, instead: str) -> None:
-        """Raise an error where an analysis is of levels, and there are continuous columns."""
+        """Raise an error if there are continuous columns, which an analysis does not support."""
         check_is_fitted(self)
         if self.schema_.continuous:
             raise LearningError(
@@ -396,7 +396,7 @@ class ClassAnalysis(KeptRows):
             )
 
     def _analysed(self, X: Any, sample_weight: Any, merge: bool = True) -> tuple[LatentClasses, Patterns]:
-        """The estimates, and the rows they are judged on."""
+        """Return the estimates, and the rows on which they are evaluated."""
         model = self._estimates()
         rows = self._rows_of(X, sample_weight)
         if rows is self._kept and not merge:
@@ -404,7 +404,7 @@ class ClassAnalysis(KeptRows):
         return model, Patterns.of(rows, model.names, merge)
 
     def _rows_of(self, X: Any, sample_weight: Any) -> Evidence:
-        """The rows of a table; those of the fit if none is given."""
+        """Return the rows of a table; those of the fit if none is given."""
         if X is None and sample_weight is not None:
             raise LearningError(
                 "is of the rows of a table, and none is given; the rows of the fit have their own weights.",
@@ -423,13 +423,13 @@ class ClassAnalysis(KeptRows):
         )
 
     def _report_to_save(self) -> LatentClassReport | LatentProfileReport | None:
-        """The report that goes into the model file; None if it would take long, or the rows are not there."""
+        """Return the report for the model file; None if it would take too long, or there are no rows."""
         if self._kept is None:
             return self._saved_report
         return None if self._report_takes_long else self._report_on(*self._analysed(None, None))
 
     @property
     def _report_takes_long(self) -> bool:
-        """Whether the standard errors of so many parameters, on so many rows, are not computed for a model file."""
+        """Return whether there are too many parameters and rows to compute standard errors for a model file."""
         count = self._parameter_count(self.network_)
         return count > MOST_FREE or self.n_rows_ * float(count) ** 2 > MOST_SAVED_WORK

@@ -1,4 +1,4 @@
-"""The base class of classifiers: labels of classes as the user gives them, and as they are in the network."""
+"""The base class of classifiers: converts between labels of classes and states of the network."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
             X: the table: any dataframe, a mapping of columns or an array, of words, numbers and missing values. Or what
                 is not in memory: a path, a glob, a dataset of Arrow, batches of rows, or a `Stream`; y and
                 sample_weight are then names of its columns.
-            y: the classes, also as a table of one column, which names them. Where it is None or NaN the class of a row
-                is not known; the row still teaches what goes with what.
-            sample_weight: one weight per row; a row of weight 0 is as if it were not there.
+            y: the classes, also as a table of one column, whose name is that of the class. None or NaN means that the
+                class of a row is unknown; the row is still used to learn the other columns.
+            sample_weight: one weight per row; a row of weight 0 is ignored.
             executor: a client of dask.distributed, whose workers keep the rows and count them; X is then a Dask
                 dataframe, or Parquet files that every worker can read, and y and sample_weight names of columns.
 
@@ -52,16 +52,16 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         return self._fit(X, sample_weight, self._classes(y))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Go on learning from rows that are seen once: a step of online EM, see `fgrn.flow.online`.
+        """Continue learning from rows that are seen once: a step of online EM, see `fgrn.flow.online`.
 
         The first batch is learnt as `fit` would, and decides what the columns mean, unless a `schema` is given.
 
         Args:
             X: the rows; or a path, a glob, an iterator of frames, or a `Stream`, which is read once, and of which every
                 batch (`Stream(..., rows=)`) is a step; y and sample_weight are then names of its columns.
-            y: their classes; where they are None or NaN they are not known, in all rows of a later batch if need be.
-            classes: all classes there will be; needed in the first call, unless X is read in batches: then those of the
-                first one are taken.
+            y: their classes; None or NaN if unknown, which may be so in all rows of a later batch.
+            classes: all classes that will occur; needed in the first call, unless X is read in batches: then those of
+                the first batch are used.
             sample_weight: one weight per row.
         """
         self._validate_params()
@@ -88,7 +88,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each class in each row, in the order of `classes_`.
 
-        That of a row of probability zero, which only tables with zeros know, is what it is where nothing is known, with
+        A row of probability zero, which only tables with zeros have, gets the probabilities without any evidence, with
         a warning that names the row.
 
         Args:
@@ -111,7 +111,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
 
         Args:
             row: a mapping of values, or a table of one row.
-            target: the class to explain, the likeliest unless given.
+            target: the class to explain, the most probable one unless given.
         """
         check_is_fitted(self)
         state = None if target is None else self._class_labels()[self._code(target)]
@@ -119,7 +119,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
 
     @property
     def prototypes_(self) -> Prototypes[Any]:
-        """For each class the distribution of every column, by level; a dict, with `shares` and `baseline`."""
+        """The distribution of every column, by level, for each class: a dict with `shares` and `baseline`."""
         check_is_fitted(self, "network_")
         is_plain = self.classes_.dtype.kind in "biufU"  # numbers and words of Python print better than those of NumPy
         return self._prototypes(self._class_name(), self.classes_.tolist() if is_plain else self.classes_)
@@ -148,7 +148,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         return int(found[0])
 
     def _column(self, y: Any) -> str:
-        """Return the name of the column that is the class, for a table that is not in memory."""
+        """Return the name of the class column, for a table that is not in memory."""
         if not isinstance(y, str):
             got = "None" if y is None else type(y).__name__
             raise ValueError(f"The class of rows that are not in memory is one of their columns: y='name'. Got {got}.")
@@ -162,7 +162,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
     def _labels(self, y: Any, every: np.ndarray | None = None) -> tuple[str, np.ndarray, np.ndarray]:
         """Return the name of the class, the class of each row, and which rows have one.
 
-        None of them may be, once it is known which there are, `every` one.
+        No row needs to have a class if `every` class is known already.
         """
         if isinstance(y, str):
             raise ValueError(
@@ -200,7 +200,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         return name, labels, known
 
     def _unless_missing(self, values: Any, name: str, every: np.ndarray | None) -> Any:
-        """Return the classes, None where a word means a missing value and is not among `every` class."""
+        """Return the classes, with None for a word that means a missing value and is not in `every`."""
         if not isinstance(values, list) and not (isinstance(values, np.ndarray) and values.dtype.kind in "OUS"):
             return values
         codes, classes = self._missing_codes(), set() if every is None else set(every.tolist())
@@ -210,7 +210,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
         bad = next((one for one in words if not is_text(one)), None)
         if bad is not None:
             raise SchemaError(
-                f"the class {bad!r} is no text, so no file can hold it.", row=given.index(bad), column=name, value=bad
+                f"the class {bad!r} is not text, so no file can hold it.", row=given.index(bad), column=name, value=bad
             )
         if found and codes is None:
             warn_of_missing_classes(name, found)

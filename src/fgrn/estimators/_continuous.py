@@ -50,7 +50,7 @@ class ContinuousColumns(LatentEstimator):
         names = self.schema_.continuous
         if names and self.cycles > 1:
             raise LearningError(
-                "must be 1 with continuous columns, which are learnt with one update of each table per epoch.",
+                "must be 1 with continuous columns, which are learnt with one cycle per epoch.",
                 setting="cycles",
                 value=self.cycles,
                 remedies=Remedy("use one", cycles=1),
@@ -63,7 +63,7 @@ class ContinuousColumns(LatentEstimator):
             )
 
     def _leaves_of(self, states: int) -> GaussianLeaves | None:
-        """The continuous columns of a network with so many hidden states."""
+        """Return the continuous columns of a network with the given number of hidden states."""
         found = self._leaves
         if found is None and self.schema_.continuous and hasattr(self, "network_"):
             found = self.network_.leaves
@@ -73,7 +73,7 @@ class ContinuousColumns(LatentEstimator):
         return replace(found, start=self._start_of_means(found))
 
     def _start_of_means(self, leaves: GaussianLeaves) -> tuple[tuple[float, ...], ...] | None:
-        """The means where learning starts, (states, columns), if they are given."""
+        """Return the initial means, (states, columns), if they are given."""
         return None
 
     def _fit_table(self, kind: str, table: EncodedTable, batch: bool = False) -> Self:
@@ -93,19 +93,19 @@ class ContinuousColumns(LatentEstimator):
         return self
 
     def _is_continuous(self) -> bool:
-        """Whether columns may be continuous, before a table is read."""
+        """Return whether columns may be continuous, before a table is read."""
         return self.continuous is not None or (self.schema is not None and bool(self.schema.continuous))
 
     def _fit_stream(self, X: Any, sample_weight: Any, target: Any = None, executor: Any = None) -> Self:
         if executor is not None and self._is_continuous():
             raise LearningError(
-                "columns are learnt on this machine.",
+                "columns cannot be learnt on a cluster.",
                 setting="continuous",
                 remedies=("leave the cluster out", Remedy("put the numbers into bins", continuous=None)),
             )
         return super()._fit_stream(X, sample_weight, target, executor)
 
-    # What everybody may ask
+    # Public queries
 
     @property
     def means_(self) -> np.ndarray:
@@ -118,7 +118,7 @@ class ContinuousColumns(LatentEstimator):
         return self._moments_or_none().variances
 
     def _moments_or_none(self) -> Moments:
-        """The means and variances; of a model without continuous columns those of no columns."""
+        """Return the means and variances; empty arrays for a model without continuous columns."""
         check_is_fitted(self, "network_")
         if self.network_.leaves is not None:
             return self.network_.moments
@@ -149,7 +149,7 @@ class ContinuousColumns(LatentEstimator):
         data: Any,
         posterior_of_rows: Callable[[], np.ndarray],
     ) -> tuple[dict[str, list[Any]], np.ndarray]:
-        """Imputed columns with continuous ones, whose missing numbers become the expected ones."""
+        """Return imputed columns with the continuous ones added, whose missing numbers become their expectation."""
         numbers = {name: data[name] for name in self.schema_.continuous if name in data}
         if any(np.isnan(one).any() for one in numbers.values()):
             posterior = posterior_of_rows()
@@ -158,7 +158,7 @@ class ContinuousColumns(LatentEstimator):
         return filled, sure
 
     def _drawn_numbers(self, states: np.ndarray) -> dict[str, list[float]]:
-        """Numbers of the continuous columns drawn at random, given the number of each row's state."""
+        """Return random numbers of the continuous columns, given the state of each row."""
         names = self.schema_.continuous
         if not names:
             return {}

@@ -17,7 +17,7 @@ class FitConvergenceWarning(ConvergenceWarning, sklearn_exceptions.ConvergenceWa
 
 
 def warn_if_not_converged(model: LatentEstimator) -> None:
-    """Warn if the epochs were used up before the tolerance was met; not if somebody asked to stop."""
+    """Warn if the limit of epochs was reached before the tolerance; not if a stop was requested."""
     history = model.history_
     if not model.tol or history.converged or history.epochs < model.n_epochs or model._stopped():
         return

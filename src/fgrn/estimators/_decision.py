@@ -67,7 +67,7 @@ def messages_of(
         impossible.update(np.flatnonzero(np.isnan(messages).any(axis=1)).tolist())
     rows = sorted(impossible)
     warn(
-        f"{why} Answered as if nothing were known of such a row.",
+        f"{why} The answer for such a row is the one without evidence.",
         ImpossibleRowWarning,
         rows=rows,
         remedies=Remedy("learn tables without zeros", smoothing=...),

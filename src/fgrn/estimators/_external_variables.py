@@ -1,4 +1,4 @@
-"""Covariates of the classes and distal outcomes of a latent class model: one step, two steps or three."""
+"""Covariates of the classes and distal outcomes of a latent class model, in one, two or three steps."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from ._tables import is_array
 
 
 class ExternalVariables(ClassAnalysis):
-    """The relation of the classes to variables that are not among their items."""
+    """The methods that relate the classes to variables that are not items of the model."""
 
     def _refuse_swapped(self, given: Any, X: Any, what: str) -> None:
-        """Raise an error if the first argument is the table of the model, and the second one is not."""
+        """Raise an error if the two arguments seem to be exchanged: the first is the table of the model."""
         names = set(self.schema_)
         if X is None or not names <= _column_names(given) or names <= _column_names(X):
             return
@@ -61,7 +61,7 @@ class ExternalVariables(ClassAnalysis):
         strata: Any = None,
         n_init: int | None = None,
     ) -> MembershipRegression:
-        """Regress class membership on covariates: a multinomial logit, in one step with the classes, in two or three.
+        """Regress class membership on covariates: a multinomial logit, in one, two or three steps.
 
         One step estimates the classes anew, together with the coefficients (latent class regression); its result has
         the item-response probabilities, memberships and criteria of that model. Two steps leave the item-response
@@ -86,7 +86,7 @@ class ExternalVariables(ClassAnalysis):
         settings.choice("steps", steps, (1, 2, 3), LearningError)
         if self.n_hidden_ == 1:
             raise LearningError(
-                "The model has one class only, which all rows belong to: there is no membership to regress.",
+                "The model has only one class, so that there is no membership to regress.",
                 remedies="fit at least two classes",
             )
         self._refuse_swapped(covariates, X, "covariates")
@@ -132,22 +132,22 @@ class ExternalVariables(ClassAnalysis):
         strata: Any = None,
         n_init: int | None = None,
     ) -> DistalOutcome:
-        """The mean of an outcome in each class, or the probabilities of its levels, and the test that they are equal.
+        """Estimate the mean of an outcome in each class, or the probabilities of its levels, and test equality.
 
         Three steps use the class that each row is assigned to, corrected for wrong assignments. Two steps leave class
         sizes and item-response probabilities as they are, one step estimates them anew with the outcome as one more
-        column; this model is not changed. But with "bch", which supposes nothing of it, a number is normally
-        distributed in each class. Standard errors are robust (sandwich) and contain the uncertainty of the classes.
+        column; this model is not changed. A number is normally distributed in each class, except with "bch", which
+        assumes no distribution. Standard errors are robust (sandwich) and contain the uncertainty of the classes.
 
         Args:
-            outcome: a number or a word for each row of X; of 0 and 1 the mean is told. Rows where it is missing tell
-                nothing of it.
+            outcome: a number or a word for each row of X; for 0 and 1 the mean is reported. Rows where it is missing
+                are not used for it.
             X: the table it was fitted on; not needed right after `fit`.
             sample_weight: one weight per row of X.
             steps: 1, 2 or 3.
             correction: of three steps: "bch" (Bolck, Croon and Hagenaars) or "ml" (maximum likelihood).
-            kind: of the standard errors: "robust" (sandwich), right also where the model of the outcome is not;
-                "observed" information, or "outer", which suppose that it is, and which "bch" does not have.
+            kind: of the standard errors: "robust" (sandwich), valid even if the model of the outcome is wrong;
+                "observed" information, or "outer", valid only if it is right, and not available with "bch".
             level: of the confidence intervals.
             weights: "frequency" or "sampling", as in `standard_errors`.
             clusters: the cluster of each row: the errors are robust.
@@ -190,5 +190,5 @@ class ExternalVariables(ClassAnalysis):
 
 
 def _column_names(table: Any) -> set[str]:
-    """The names of the columns of a mapping or a dataframe; none of anything else."""
+    """Return the column names of a mapping or a dataframe; none for anything else."""
     return set(frames.columns(table)) if isinstance(table, Mapping) or frames.is_frame(table) else set()

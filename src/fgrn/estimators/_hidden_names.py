@@ -16,11 +16,11 @@ class HiddenNames(TableEstimator):
         return wanted
 
     def _hidden_name(self) -> str:
-        """Return the name of the hidden variable, which differs from all columns and the class."""
+        """Return the name of the hidden variable, chosen to differ from all columns and the class."""
         return self._free("S", *self._class_names())
 
     def _hidden_prefix(self) -> str:
-        """Return a prefix for numbered hidden variables with which no column, and no numbered class, begins."""
+        """Return a prefix for numbered hidden variables with which no column or numbered class begins."""
         wanted = "S"
         while any(name.startswith(wanted) for name in self._names()) or any(
             name.startswith(wanted) and name[len(wanted) :][:1].isdecimal() for name in self._class_names()
@@ -29,7 +29,7 @@ class HiddenNames(TableEstimator):
         return wanted
 
     def _class_names(self) -> list[str]:
-        """Return the name of the class in the network, in a list that is empty if there is none."""
+        """Return a list with the name of the class in the network, empty if there is none."""
         return []
 
     def _class_name(self) -> str:

@@ -1,4 +1,4 @@
-"""Models with one hidden variable that keep the rows they were fitted on, as codes: to be judged, or fitted again."""
+"""Models with one hidden variable that keep the rows they were fitted on, as codes, for analyses and refits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DRAWN_COUNT = 0.01
 
 
 class KeptRows(Choosing):
-    """A model with one hidden variable that keeps the rows it was fitted on, if they are not too many."""
+    """Base class of models with one hidden variable that keep their training rows, if these are not too many."""
 
     _kept: Evidence | None = None
     _fit_weights: np.ndarray | None = None
@@ -62,16 +62,16 @@ class KeptRows(Choosing):
         return super()._step(table)
 
     def draws(self, X: Any, m: int = 20, *, uncertainty: bool = True) -> list[Any]:
-        """Complete a table m times, each missing value drawn as it is uncertain (multiple imputation).
+        """Return m completed tables, with missing values drawn from their distribution (multiple imputation).
 
-        Analyse each of the tables, and put the results together with `fgrn.pool`. A missing number becomes one that was
+        Analyse each of the tables, and combine the results with `fgrn.pool`. A missing number becomes one that was
         observed in the bin that was drawn; that of a continuous column is drawn from its normal distribution in the
         class that was drawn for the row. Without smoothing, each cell of a level that occurs in the rows of the fit
         has a Dirichlet count of 0.01 in the fits to drawn rows, so that values are possible that no drawn row has.
 
         Args:
             X: the table, of any kind; the tables are of the same kind.
-            m: how many tables.
+            m: the number of tables.
             uncertainty: whether the parameters are uncertain, too: the model is then fitted, for each table, to rows
                 drawn with replacement from those that it was fitted on, or from X if they are not kept with the model.
         """
@@ -101,13 +101,13 @@ class KeptRows(Choosing):
         return found
 
     def _as_given(self, kept: Evidence) -> Patterns:
-        """The rows that are kept at the places where they were given, between rows of weight 0."""
+        """Return the kept rows in the positions of the given table, with rows of weight 0 between them."""
         rows = Patterns.of(kept, self._estimates().names, merge=False)
         weights = self._fit_weights
         return rows if weights is None else rows.among(np.flatnonzero(weights), len(weights))
 
     def _rows_of_uncertainty(self, data: Any) -> Patterns:
-        """The rows that parameters are estimated from again."""
+        """Return the rows from which parameters are estimated again."""
         if self._kept is not None:
             return Patterns.of(self._kept, self._estimates().names)
         rows = Patterns.of(self._encoded(data, None), self._estimates().names)
@@ -120,7 +120,7 @@ class KeptRows(Choosing):
         return rows
 
     def _refit(self, n_init: int | None, smoothing: Mapping[str, np.ndarray] | None = None) -> Refit:
-        """A function that fits so many classes to other rows; with the same number it starts from the estimate, too."""
+        """Return a function that fits some number of classes to other rows; also from the estimate, for its number."""
         options = self._options() | {"checkpoint": None, "watch": None, "starts": n_init or self.n_init}
         options["tolerance"] = max(self.tol, REFIT_TOLERANCE)
         if smoothing is not None:
@@ -135,7 +135,7 @@ class KeptRows(Choosing):
         return refit
 
     def _hidden_of(self, model: LatentClasses) -> str:
-        """The hidden variable of the network of `_fit_from`, which differs from all columns."""
+        """Return the name of the hidden variable for `_fit_from`, which differs from all columns."""
         return self._free("classes", *model.names)
 
     def _fit_from(
@@ -146,7 +146,7 @@ class KeptRows(Choosing):
         random: int,
         **settings: Any,
     ) -> LatentClasses:
-        """Fit classes to rows of other columns, from given estimates and so many random starts; the best is kept."""
+        """Fit classes to rows of other columns, from given estimates and random starts; returns the best."""
         options = self._options() | {"checkpoint": None, "watch": None, "smoothing": smoothing} | settings
         states = dict(zip(start.names, start.levels, strict=True))
         table, found, hidden = rows.evidence(start.names), [], self._hidden_of(start)
@@ -167,12 +167,12 @@ class KeptRows(Choosing):
         return replace(start, prior=best.prior(hidden), tables=tables_found, numbers=numbers)
 
     def _estimates(self) -> LatentClasses:
-        """The estimates as arrays."""
+        """Return the estimates as arrays."""
         check_is_fitted(self)
         return self._estimates_of(self.network_)
 
     def _estimates_of(self, net: Network) -> LatentClasses:
-        """The estimates of a network of the same columns, which may have another number of classes."""
+        """Return the estimates of a network with the same columns and any number of classes."""
         states = self.schema_.states
         prior = net.prior(self._hidden_name())
         tables = tuple(net.table(name) for name in states)
@@ -184,7 +184,7 @@ class KeptRows(Choosing):
 
 
 def _counts_of_levels(model: LatentClasses, rows: Patterns) -> dict[str, np.ndarray]:
-    """A small count for each level of each item that occurs in some rows, 0 for the others."""
+    """Return a small count for each level of each item that occurs in some rows, 0 for the others."""
     return {
         name: DRAWN_COUNT * np.isin(np.arange(size), rows.codes[:, item])
         for item, (name, size) in enumerate(zip(model.names, model.sizes, strict=True))

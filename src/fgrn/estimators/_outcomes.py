@@ -25,7 +25,7 @@ def fit_outcome(
     values: OutcomeValues,
     start: OutcomeInClasses,
 ) -> OutcomeInClasses:
-    """Estimate an outcome in classes of which each row has a distribution: soft evidence on the hidden variable."""
+    """Estimate an outcome in classes, given the class distribution of each row as soft evidence."""
     some = values.known  # other rows tell nothing of the outcome
     size, prior = members.shape[1], np.full(members.shape[1], 1 / members.shape[1])
     options = {**options, "smoothing": 0.0, "tolerance": TOLERANCE, "constraints": (), "starts": 1}

@@ -1,4 +1,4 @@
-"""Latent class regression in one step by the learning loop of all models: class sizes are a function of the row."""
+"""Latent class regression in one step, by the common learning loop: class sizes are a function of the row."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REGRESSION_TOLERANCE = 1e-8
 
 
 class RegressionNetwork(Network):
-    """A network of latent classes whose Source has, in each row, a prior of its own: that of the row's covariates."""
+    """A network of latent classes whose prior differs from row to row, as a function of covariates."""
 
     sizes: RowSizes
 
@@ -36,7 +36,7 @@ class RegressionNetwork(Network):
 def fit_with_sizes(
     options: Mapping[str, Any], sizes: RowSizes, rows: Patterns, starts: int, hidden: str
 ) -> tuple[LatentClasses, np.ndarray]:
-    """Estimate latent classes whose sizes depend on covariates: the best, and the final objectives of all starts.
+    """Estimate latent classes whose sizes depend on covariates: returns the best start and all final objectives.
 
     Args:
         options: of learning.

@@ -1,4 +1,4 @@
-"""Tables of sequences for estimators: columns that tell sequences and times apart, and rows in their order."""
+"""Tables of sequences for estimators: the columns that identify sequences and times, and rows sorted by them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ._tables import is_array
 
 
 class SequenceTables(ContinuousColumns):
-    """Base class of estimators whose rows belong to sequences, and follow each other in time."""
+    """Base class of estimators whose rows are steps of sequences."""
 
     beside_: tuple[str | None, ...]  # the names of the columns of sequences and times, as given to `fit`
 
     def _in_order(self, X: Any, sequence: Any, time: Any) -> Evidence:
-        """A table to learn from, encoded, in the order of sequences and times; sets the columns of the model."""
+        """Return an encoded table to learn from, sorted by sequence and time; sets the columns of the model."""
         check_two_columns(sequence, time)
         if frames.is_source(X):
             beside = [one for one in (sequence, time) if isinstance(one, str)]
@@ -45,7 +45,7 @@ class SequenceTables(ContinuousColumns):
         return order.evidence(table)
 
     def _parted(self, X: Any, sequence: Any, time: Any) -> tuple[Any, Any, Any]:
-        """The table without the columns of sequences and times, and these, each by name or by value."""
+        """Return the table without the columns of sequences and times, and these columns."""
         found = []
         named = [self.beside_[k] if one is None else one for k, one in enumerate((sequence, time))]
         for setting, given, one in zip(("sequence", "time"), (sequence, time), named, strict=True):
@@ -73,7 +73,7 @@ class SequenceTables(ContinuousColumns):
         return X, found[0], found[1]
 
     def _ordered(self, X: Any, sequence: Any, time: Any) -> tuple[Evidence, TimeOrder, Any]:
-        """A table to be asked about, in the order of time; and as given, without sequences and times."""
+        """Return a table for prediction, sorted by time, and as given, without sequences and times."""
         if "network_" not in self.__dict__:
             check_is_fitted(self)
         check_two_columns(sequence, time)

@@ -29,7 +29,7 @@ ROWS_AT_ONCE = 2**16
 
 
 class Choosing(LatentEstimator):
-    """Base class of estimators with one hidden variable whose number of states may be chosen by a criterion."""
+    """Base class of estimators with one hidden variable whose number of states can be chosen by a criterion."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LatentEstimator._parameter_constraints,
@@ -42,7 +42,7 @@ class Choosing(LatentEstimator):
     selection_: Selection | ClassSelection
 
     def _leaves_of(self, states: int) -> GaussianLeaves | None:
-        """Return the continuous columns of a network with so many hidden states, if there are any."""
+        """Return the continuous columns of a network with the given number of hidden states, if there are any."""
         return None
 
     def _network(self, n_hidden: int) -> Network:
@@ -51,7 +51,7 @@ class Choosing(LatentEstimator):
         return structures.lvm(self._observed(), hidden=n_hidden, name=name, learn_prior=self.learn_prior, leaves=leaves)
 
     def _parameter_count(self, net: Network) -> int:
-        """The number of free parameters of a network of this estimator."""
+        """Return the number of free parameters of a network of this estimator."""
         return net.free_parameters
 
     def _train(self, table: EncodedTable) -> None:
@@ -70,14 +70,14 @@ class Choosing(LatentEstimator):
                 self.network_, self.history_ = whole, history
 
     def _learnt(self, size: int, table: EncodedTable, what: str = "") -> tuple[Network, History]:
-        """Return a new network with so many hidden states, learnt, and its history."""
+        """Return a new network with the given number of hidden states, learnt, and its history."""
         net = self._network(size)
         return net, self._teach(net, table, what)
 
     def _compared(
         self, X: Any, tried: Any, sample_weight: Any, classes: Classes | None = None, target: Any = None
     ) -> Selection:
-        """Compare some numbers of states on a copy of this estimator, which is not changed."""
+        """Compare numbers of states on a copy of this estimator, which is not changed."""
         from sklearn.base import clone
 
         self._validate_params()
@@ -101,7 +101,7 @@ class Choosing(LatentEstimator):
     def _compare(
         self, table: Evidence, tried: Any, trained: dict[int, tuple[Network, History]], patient: bool = True
     ) -> Selection:
-        """Compare some numbers of states; networks are put into `trained`; stops before the next if asked to."""
+        """Compare numbers of states and store the networks in `trained`; ends early if a stop is requested."""
         learnt, kept = table, None
         if self.criterion == "held_out":
             if table.rows < HELD_OUT:
@@ -147,7 +147,7 @@ class Choosing(LatentEstimator):
 
 
 def _split_held_out(table: Evidence) -> tuple[Evidence, Evidence]:
-    """Return the rows to learn from, and those that are held out.
+    """Return the rows to learn from, and the held-out rows.
 
     Rows on disk stay there all together, and have no weight where they do not count.
     """

@@ -1,4 +1,4 @@
-"""Rows that are not in memory, for estimators: levels of columns and classes are found in one pass, then encoded."""
+"""Rows that are not in memory, for estimators: one pass finds the levels of columns and classes, another encodes."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def encoded_stream(model: LatentEstimator, X: Any, sample_weight: Any, target: A
     """
     if executor is not None and getattr(model, "n_hidden", None) == "auto":
         raise LearningError(
-            "The number of hidden states is chosen on one machine.",
-            remedies=Remedy("compare some of the rows there, and go on", n_hidden=...),
+            "The number of hidden states cannot be chosen on a cluster.",
+            remedies=Remedy("compare numbers of states on some of the rows, and continue", n_hidden=...),
         )
     with ReadingProgress(model.verbose) as told:
         return _encoded_stream(model, X, sample_weight, target, executor, told)
@@ -97,7 +97,7 @@ def _take_columns(model: LatentEstimator, names: Sequence[str], found: dict[str,
 
 
 def _coding(model: LatentEstimator, target: str | None, strict: bool = False) -> tuple[Coding, BySchema]:
-    """Return how the columns and the class are encoded, with the counter of values that are no level.
+    """Return the encoding of the columns and the class, with a counter of values that are not levels.
 
     `strict`: there is no other class.
     """
@@ -120,7 +120,7 @@ def _coding(model: LatentEstimator, target: str | None, strict: bool = False) ->
 def online_batches(
     model: LatentEstimator, X: Any, sample_weight: Any, target: Any, classes: Any
 ) -> Generator[Evidence, None, None]:
-    """Yield the codes and weights of rows that are read once, in batches at least as large as those of the stream.
+    """Yield codes and weights of rows that are read once, in batches at least as large as the stream's.
 
     The first of them decides what the columns are of a model that has not learnt anything, and its classes, unless
     these are given.
@@ -155,13 +155,13 @@ def online_batches(
             yield _joined_batches(model, ready, coding)
         elif not total:
             raise TableFileError("it holds no rows to learn from.", file=stream.called)
-    finally:  # also when nobody wants more of them
+    finally:  # also if the iteration is abandoned
         coder.tell()
         stream.tell()
 
 
 def _matched(model: LatentEstimator, rows: WeightedBatch, target: str | None) -> WeightedBatch:
-    """Return the columns that the model has, and the class."""
+    """Return the columns of the model, and the class."""
     features = {name: column for name, column in rows.columns.items() if name != target}
     columns = model._mapping(features, reset=False)
     if target is not None:

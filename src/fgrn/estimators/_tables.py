@@ -1,4 +1,4 @@
-"""Tables in memory, weights and classes as arguments of estimators: checked, and read by column."""
+"""Tables in memory, weights and classes as arguments of estimators, checked and read by column."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_COLUMN = "The table is empty: it has no column, and a minimum of 1 is require
 
 
 class Classes(NamedTuple):
-    """The class of each row: the name of the class, all classes, those of the rows, and which rows have one."""
+    """The class of each row: the name of the class, all labels, those of the rows, and which rows have one."""
 
     name: str
     every: np.ndarray
@@ -44,10 +44,10 @@ class Classes(NamedTuple):
 
 
 def _warn_of_numbers_as_names(names: list[Any]) -> None:
-    """Warn that names of columns that are no text are replaced by x0, x1, ..., unless they only count the columns."""
+    """Warn that column names that are not text are replaced by x0, x1, ..., unless they are 0, 1, ..."""
     if names != list(range(len(names))):
         warn(
-            f"The names of the columns are no text ({shortened(names, 3)}): in the model they are x0, x1, x2, ..., by "
+            f"The names of the columns are not text ({shortened(names, 3)}): in the model they are x0, x1, x2, ..., by "
             "their places.",
             TableWarning,
             value=names[0],
@@ -58,7 +58,7 @@ def _warn_of_numbers_as_names(names: list[Any]) -> None:
 class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carries no types
     """Base class of estimators that take a table of any kind: arrays, mappings, dataframes.
 
-    A frame or an array has the columns of training, in their order, as scikit-learn wants it. A mapping may have them
+    A frame or an array must have the training columns in order, as scikit-learn requires. A mapping may have them
     in any order; one that is not there is unknown, and one that was not there in training is ignored, with a warning.
     """
 
@@ -70,7 +70,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
         return tags
 
     def _html_repr(self) -> str:
-        """The estimator as notebooks show it: its settings, and once fitted its network and a button for its page."""
+        """Return the HTML for notebooks: the settings and, once fitted, the network and a button for its page."""
         settings: str = super()._html_repr()
         if not hasattr(self, "network_"):
             return settings
@@ -120,12 +120,12 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
         return {name: frames.dictionary_encoded(X[:, position]) for position, name in enumerate(self._names())}
 
     def _has_columns_of_training(self, X: Any) -> bool:
-        """Whether a pandas frame has the columns of training, in their order: then there is nothing to validate."""
+        """Return whether a pandas frame has the training columns in order, so that no validation is needed."""
         names = getattr(self, "feature_names_in_", None)
         return names is not None and frames.kind_of(X) == "pandas" and X.columns.tolist() == names.tolist()
 
     def _is_array_of_training(self, X: Any) -> bool:
-        """Whether an array has as many columns of numbers as in training, and nothing has to be validated."""
+        """Return whether a numeric array has as many columns as in training, so that no validation is needed."""
         if type(X) is not np.ndarray or X.ndim != 2 or X.dtype.kind not in "biuf" or not len(X):
             return False
         is_finite = X.dtype.kind != "f" or not np.isinf(X).any()
@@ -156,7 +156,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
         return [f"x{number}" for number in range(self.n_features_in_)] if names is None else list(names)
 
     def _imputed(self, X: Any, plain: Columns, filled: Mapping[str, list[Any]]) -> Any:
-        """Return a table of the kind of the given one with imputed columns.
+        """Return a table of the same kind as the given one, with imputed columns.
 
         Those of a frame whose names are not those of training, such as whole numbers, are found by their place.
         """
@@ -193,7 +193,7 @@ def _refuse_flat(X: Any) -> None:
     """Raise an error if a single row or value is given instead of a table."""
     if isinstance(X, PathLike) or hasattr(X, "batches") or (isinstance(X, str) and "." in X):
         raise ValueError(
-            "Expected a 2D table in memory. Of rows in files ask batch by batch: for rows in fgrn.Stream(path)."
+            "Expected a 2D table in memory. For rows in files, predict batch by batch: for rows in fgrn.Stream(path)."
         )
     first = X[0] if isinstance(X, (list, tuple)) and X else [()]
     if isinstance(first, Mapping):

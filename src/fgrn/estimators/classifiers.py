@@ -1,4 +1,4 @@
-"""Classifiers with one hidden variable, or a tree of them, over the columns and the class; and naive Bayes."""
+"""Classifiers with one hidden variable, or a tree of hidden variables, over the columns and the class; naive Bayes."""
 
 from __future__ import annotations
 
@@ -38,75 +38,80 @@ from ._state_count import Choosing
 from ._tables import Classes
 
 USUAL_SECONDS = 5.0
-"""About what choosing a classifier takes on one processor unless seconds are given."""
+"""The approximate time of choosing a classifier on one processor, unless seconds are given."""
 
 
 class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
-    """One hidden variable explains the columns and the class: the Latent Variable Model as a classifier.
+    """Classifier by a Latent Variable Model: one hidden variable explains the columns and the class.
 
-    Unless told otherwise it is chosen for the class: each class has hidden states of its own, as many as tell the class
-    of rows that were kept back best, one (naive Bayes) among them; and the tables are refined so that they tell the
-    class (see `decision_network_`), if that helps. With a number as `n_hidden` it is the model of the paper, whose
-    hidden states are shared by all classes.
+    By default, the model that predicts the class of held-out rows best is chosen: each class has hidden states of its
+    own, one (naive Bayes) or more, and the tables are refined to predict the class (see `decision_network_`), if that
+    helps. With a number as `n_hidden` it is the model of the paper, whose hidden states are shared by all classes.
 
     Args:
-        n_hidden: the states of the hidden variable (of each one, in a tree), for each class if it has its own; or
-            "auto": as many as the criterion says. A number makes structure="auto" the shared one.
-        structure: "shared" (the paper): the class hangs on the hidden variable as the columns do. "per_class": each
-            class has hidden states of its own, see `fgrn.class_mixture`. "tan": the same, and
-            each column hangs on one other column, too, where that gains more log-likelihood than it adds parameters,
-            see `fgrn.tan`. "tree": each class has a hidden tree, with one hidden variable for each column, joined as
-            the columns depend on each other given the class, see `fgrn.hidden_tree`; for wide tables, such as images.
-            "auto": the better of "per_class" and "tan" with n_hidden="auto" and criterion="log_loss", else "shared";
-            not "tree", which takes longer on most tables, and had the smaller log-loss on few of those that were tried.
-        refine: whether tables that tell the class are made beside those that describe the rows: "auto", if the log-loss
-            of rows kept back is better for it; never with shared states, where True or a number is an error. With
-            "tree" they are only if it is True or a number: "auto" finds a temperature alone. A number is the strength
-            of the penalty by which they are drawn to tables that tell nothing of the class; else several strengths are
-            compared.
-        n_epochs: the maximum number of epochs of EM.
-        cycles: updates of each table per epoch; 1 is the incremental algorithm, more the batch one.
+        n_hidden: the number of states of the hidden variable (of each one, in a tree), per class if each class has its
+            own; or "auto": chosen by the criterion. With a number, structure="auto" means "shared". Default: "auto".
+        structure: "shared" (the paper): the class depends on the hidden variable as the columns do. "per_class": each
+            class has hidden states of its own, see `fgrn.class_mixture`. "tan": the same, and each column also depends
+            on one other column, if that gains more log-likelihood than it adds parameters, see `fgrn.tan`. "tree": each
+            class has a hidden tree, with one hidden variable per column, connected by the dependence of the columns
+            given the class, see `fgrn.hidden_tree`; for wide tables, such as images. "auto": the better of "per_class"
+            and "tan" with n_hidden="auto" and criterion="log_loss", else "shared"; never "tree", which takes longer on
+            most tables, and had the smaller log-loss on few of those that were tried. Default: "auto".
+        refine: whether to learn tables that predict the class, beside those that describe the rows: "auto": if that
+            reduces the log-loss of held-out rows; with shared states never, and True or a number is an error. With
+            "tree" only if True or a number; "auto" then fits only a temperature. A number is the strength of the
+            penalty that shrinks them to tables that do not depend on the class; otherwise several strengths are
+            compared. Default: "auto".
+        n_epochs: the maximum number of epochs of EM. Default: 500.
+        cycles: updates of each table per epoch; 1 is the incremental algorithm of the paper, more the batch algorithm.
+            Default: 1.
         smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed. "auto": 1 /
             levels of the column, so that each row of a table gets one count in all, however many levels there are.
+            Default: "auto".
         n_init: the number of random starts (initialisations), of which the best is kept; a tree has one start.
+            Default: 3.
         tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
-            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
-        learn_prior: whether the prior of the hidden variable is learnt.
-        criterion: for n_hidden="auto": "log_loss" of the class in rows that were kept back; or, for shared states,
-            "bic", "aic" or "held_out", which judge how well all columns are described.
-        max_hidden: for n_hidden="auto": the largest number of states to try.
-        max_seconds: about how long `fit` takes once the table is read: choosing, calibrating and learning from all
-            rows, for which time is kept. The first candidate is always tried, and refined tables are always finished.
-            Unless given there is a limit that does not depend on the clock: about 2 s of CPU time for a few rows, 6 s
-            for 10,000, and what it takes to learn from more than 20,000.
+            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning says if n_epochs is reached first.
+            Default: 1e-05.
+        learn_prior: whether the prior of the hidden variable is learnt. Default: True.
+        criterion: for n_hidden="auto": "log_loss" of the class in held-out rows; or, for shared states,
+            "bic", "aic" or "held_out", which measure how well all columns are described. Default: "log_loss".
+        max_hidden: for n_hidden="auto": the largest number of states to try. Default: 64.
+        max_seconds: the approximate time of `fit` after the table is read: choosing, calibrating and learning from all
+            rows. The first candidate is always tried, and refinement is always finished. None for a limit of work that
+            does not depend on the clock: about 2 s of CPU time for a few rows, 8 s for 10,000, and as long as it takes
+            to learn from more than 20,000. Default: None.
         n_bins: the number of bins of a column with many distinct numbers; "auto": 10, or 5 with fewer than 100 rows,
-            unless another of 5, 10 and 20 tells the class of rows kept back better by three standard errors, which is
-            not tried on tables that are not in memory.
-        max_levels: the maximum number of levels of a column of words or categories.
+            unless another of 5, 10 and 20 has a smaller held-out log-loss by three standard errors; not tried on
+            tables that are not in memory. Default: "auto".
+        max_levels: the maximum number of levels of a text or categorical column; the rarest others become one level.
+            Default: 50.
         missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
-            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
-        schema: the levels and bins of the columns; inferred from the table unless given.
-        unseen: how a level, or a column of a mapping, is treated that did not occur in training: "unknown", as a
-            missing value with a warning, or "error".
-        effective_size: for `partial_fit`: the largest weight of all earlier rows together, in rows, so that the model
-            follows data that change with time; None for no limit.
-        engine: "auto", "cpu" or "reference".
-        random_state: the seed or generator of the random starts.
+            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels. Default: None.
+        schema: the levels and bins of the columns; inferred from the table unless given. Default: None.
+        unseen: how to treat a level, or a column of a mapping, that did not occur in training: "unknown", as a missing
+            value with a warning, or "error". Default: "unknown".
+        effective_size: for `partial_fit`: the largest total weight of all earlier rows, in rows, so that the model
+            follows data that change with time; None for no limit. Default: None.
+        engine: "auto", "cpu", "reference" or "torch". Default: "auto".
+        random_state: the seed or generator of the random starts. Default: None.
         checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
-        verbose: whether to show progress.
+            Default: None.
+        verbose: whether to show progress. Default: 0.
 
     Attributes:
         network_: the Network.
         schema_: the levels and bins of the columns.
         classes_: the classes.
         prototypes_: for each class the distribution of every column (its profile); a dict with `shares` and `baseline`.
-        history_: the course of learning: log-likelihood per epoch, convergence, execution.
-        n_hidden_: the states of the hidden variable, of all classes together.
+        history_: the History of learning: log-likelihood per epoch, convergence, execution.
+        n_hidden_: the total number of states of the hidden variable, over all classes.
         structure_: "shared", "per_class", "tan" or "tree".
-        decision_network_: the Network that is asked for the class: `network_` with tables that were refined for that,
-            where this helped. All else (class profiles, completed rows, likelihoods) is asked of `network_`.
-        second_decision_network_: another one, refined in the other way, where the geometric mean of what both tell of
-            the class was better: then both are asked for it, which takes twice the time.
+        decision_network_: the Network that predicts the class: `network_` with tables that were refined for it, if that
+            helped. Everything else (class profiles, imputed rows, likelihoods) is computed by `network_`.
+        second_decision_network_: another one, refined in the other way, if the geometric mean of both predictions was
+            better: a prediction then uses both, and takes twice the time.
         selection_: the candidates that were compared, if something was chosen.
     """
 
@@ -188,18 +193,18 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
             )
 
     def _structures(self) -> list[str]:
-        """The structures to try, in order."""
+        """Return the structures to try, in order."""
         if self.structure != "auto":
             return [self.structure]
         return ["per_class", "tan"] if self.n_hidden == "auto" and self.criterion == "log_loss" else ["shared"]
 
     @property
     def _is_tree(self) -> bool:
-        """Whether each class has a hidden tree; no other structure is tried beside it."""
+        """Return whether each class has a hidden tree, which is not compared with other structures."""
         return getattr(self, "structure_", self.structure) == "tree"
 
     def _smoothing(self) -> Any:
-        """By column, but for shared states: the prior of the hidden variable is a table among others in a tree."""
+        """Return smoothing by column except for shared states, because in a tree the hidden prior is a table too."""
         found = super()._smoothing()
         if isinstance(found, dict) or self._structures() == ["shared"]:
             return found
@@ -212,7 +217,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         return smoothing_of_class_tree(self.network_, by_column)
 
     def _hidden_name(self) -> str:
-        """Of hidden trees also what the names of the others begin with, so that no column may."""
+        """Return the name of the hidden variable; for hidden trees, also a prefix that no column has."""
         found = super()._hidden_name()
         while self._is_tree and any(name.startswith(f"{found}:") for name in self._observed()):
             found += "_"
@@ -220,7 +225,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
 
     @property
     def _starts(self) -> int:
-        """The random starts of learning from all rows."""
+        """Return the number of random starts of learning from all rows."""
         return 1 if self._is_tree else int(self.n_init)
 
     def _options(self, what: str = "") -> dict[str, Any]:
@@ -255,7 +260,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
             self._decision.keep(refined(family, self.network_, here, search.recipe, stopped))
 
     def _learn_in_time(self, table: EncodedTable, search: ClassSearch) -> None:
-        """Learn the tables of the network; when the seconds are over they stay as they are, with a warning."""
+        """Learn the tables of the network; when the time is over, stop with a warning and keep them."""
         budget = search.budget
         watch = LearningProgress.of(
             self.verbose, self.n_epochs, self._starts, stop=lambda: self._stopped() or not budget.has_time
@@ -287,7 +292,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         return ClassSearch(rows, families, budget, ReadingProgress(self.verbose), strengths, self._starts)
 
     def _family(self, structure: str, rows: PartedRows, seed: int) -> ClassFamily:
-        """The networks of a structure."""
+        """Return the networks of a structure, in all sizes."""
         target, hidden, observed = self._class_name(), self._hidden_name(), self._observed()
         tree = cache(lambda table: tree_of_columns(observed, target, table, "aic"))  # the same for all sizes
 
@@ -326,21 +331,21 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         search = self._search(table, budget)
         if not search.rows.can_be_parted:
             raise LearningError(
-                "To compare classifiers, some rows are kept back: a table has at least 10 rows of known class, and "
+                "To compare classifiers, some rows are held out: a table has at least 10 rows of known class, and "
                 "more than one class."
             )
         search.search(self._doubling() if patient else [int(size) for size in tried], patient)
         return search.selection
 
     def _sizes(self) -> list[int]:
-        """The sizes to be tried: those that double, or the one that is given."""
+        """Return the sizes to try: doubling ones, or the one that is given."""
         return self._doubling() if self.n_hidden == "auto" else [int(self.n_hidden)]
 
     def _doubling(self) -> list[int]:
         return [2**power for power in range(int(self.max_hidden).bit_length())]
 
     def _ordered(self) -> list[str]:
-        """The columns whose levels have an order that can be told from its reverse."""
+        """Return the columns with ordered levels, if these are three or more; two levels carry no order."""
         return [name for name, column in self.schema_.items() if column.ordered and len(column.levels) > 2]
 
     def _warn_if_at_the_edge(self, search: ClassSearch) -> None:
@@ -370,7 +375,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         )
 
     def compare(self, X: Any, y: Any, sizes: Any = None, sample_weight: Any = None) -> Any:
-        """Try several numbers of hidden states on a table, without changing this model.
+        """Compare several numbers of hidden states on a table, without changing this model.
 
         Args:
             X: the table, in memory or not, as for `fit`.
@@ -384,33 +389,37 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
 
 
 class NaiveBayesClassifier(LatentClassifierBase):
-    """Naive Bayes (the hidden variable is the class), with missing values, unknown classes, and columns of any kind.
+    """Naive Bayes classifier, with missing values, rows without a class, and columns of any kind.
 
     Args:
-        smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed.
-        n_epochs: the most epochs of EM, which matter only where classes or values are unknown.
+        smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed. Default: 1.0.
+        n_epochs: the maximum number of epochs of EM, which matter only where classes or values are unknown.
+            Default: 100.
         tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
-            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
-        n_bins: the number of bins of a column with many distinct numbers.
-        max_levels: the maximum number of levels of a column of words or categories.
+            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning says if n_epochs is reached first.
+            Default: 1e-05.
+        n_bins: the number of bins of a column with many distinct numbers. Default: 5.
+        max_levels: the maximum number of levels of a text or categorical column; the rarest others become one level.
+            Default: 50.
         missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
-            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
-        schema: the levels and bins of the columns; inferred from the table unless given.
-        unseen: how a level, or a column of a mapping, is treated that did not occur in training: "unknown", as a
-            missing value with a warning, or "error".
-        effective_size: for `partial_fit`: the largest weight of all earlier rows together, in rows, so that the model
-            follows data that change with time; None for no limit.
-        engine: "auto", "cpu" or "reference".
-        random_state: for the start where classes are unknown.
+            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels. Default: None.
+        schema: the levels and bins of the columns; inferred from the table unless given. Default: None.
+        unseen: how to treat a level, or a column of a mapping, that did not occur in training: "unknown", as a missing
+            value with a warning, or "error". Default: "unknown".
+        effective_size: for `partial_fit`: the largest total weight of all earlier rows, in rows, so that the model
+            follows data that change with time; None for no limit. Default: None.
+        engine: "auto", "cpu", "reference" or "torch". Default: "auto".
+        random_state: for the start where classes are unknown. Default: None.
         checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
-        verbose: whether to show progress.
+            Default: None.
+        verbose: whether to show progress. Default: 0.
 
     Attributes:
         network_: the Network.
         schema_: the levels and bins of the columns.
         classes_: the classes.
         prototypes_: for each class the distribution of every column (its profile); a dict with `shares` and `baseline`.
-        history_: the course of learning: log-likelihood per epoch, convergence, execution.
+        history_: the History of learning: log-likelihood per epoch, convergence, execution.
     """
 
     cycles = 1

@@ -17,37 +17,41 @@ from ._class_labels import LatentClassifierBase
 
 
 class DeepLatentClassifier(LatentClassifierBase):
-    """Layers of hidden variables: each over a group of columns, others over these, the class on top of all.
+    """Classifier with layers of hidden variables: each over a group of columns or lower ones, the class on top.
 
     Args:
         n_hidden: the states of the hidden variables of each layer, the lowest first; two layers or more.
-        groups: how many columns, or hidden variables, share one above them.
-        n_epochs: the most epochs of EM for each layer, and then for all together.
-        cycles: updates of each table per epoch.
-        smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed.
-        n_init: random starts of each layer, of which the best is kept.
+            Default: (4, 8).
+        groups: the number of columns, or hidden variables, that share one hidden variable above them. Default: 3.
+        n_epochs: the maximum number of epochs of EM for each layer, and then for all together. Default: 200.
+        cycles: updates of each table per epoch. Default: 1.
+        smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed. Default: 0.5.
+        n_init: random starts of each layer, of which the best is kept. Default: 1.
         tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
-            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
-        n_bins: the number of bins of a column with many distinct numbers.
-        max_levels: the maximum number of levels of a column of words or categories.
+            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning says if n_epochs is reached first.
+            Default: 1e-05.
+        n_bins: the number of bins of a column with many distinct numbers. Default: 5.
+        max_levels: the maximum number of levels of a text or categorical column; the rarest others become one level.
+            Default: 50.
         missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
-            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
-        schema: the levels and bins of the columns; inferred from the table unless given.
-        unseen: how a level, or a column of a mapping, is treated that did not occur in training: "unknown", as a
-            missing value with a warning, or "error".
-        effective_size: for `partial_fit`: the largest weight of all earlier rows together, in rows, so that the model
-            follows data that change with time; None for no limit.
-        engine: "auto", "cpu" or "reference".
-        random_state: the seed or generator of the random starts.
+            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels. Default: None.
+        schema: the levels and bins of the columns; inferred from the table unless given. Default: None.
+        unseen: how to treat a level, or a column of a mapping, that did not occur in training: "unknown", as a missing
+            value with a warning, or "error". Default: "unknown".
+        effective_size: for `partial_fit`: the largest total weight of all earlier rows, in rows, so that the model
+            follows data that change with time; None for no limit. Default: None.
+        engine: "auto", "cpu", "reference" or "torch". Default: "auto".
+        random_state: the seed or generator of the random starts. Default: None.
         checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
-        verbose: whether to show progress.
+            Default: None.
+        verbose: whether to show progress. Default: 0.
 
     Attributes:
         network_: the Network.
         schema_: the levels and bins of the columns.
         classes_: the classes.
         prototypes_: for each class the distribution of every column (its profile); a dict with `shares` and `baseline`.
-        history_: what happened in learning all layers together.
+        history_: the History of learning all layers together.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

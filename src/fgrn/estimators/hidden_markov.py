@@ -1,4 +1,4 @@
-"""Hidden Markov models of tables whose rows follow each other: logs, visits, readings of machines."""
+"""Hidden Markov models of tables whose rows are steps of sequences: logs, visits, machine readings."""
 
 from __future__ import annotations
 
@@ -32,48 +32,52 @@ from ._sequence_tables import SequenceTables
 
 
 class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
-    """A hidden Markov model: a hidden state moves on from row to row, and explains the columns of each row.
+    """A hidden Markov model: a hidden state changes from row to row, and explains the columns of each row.
 
-    Rows may come in any order, and those of several sequences mixed: `sequence` tells which a row belongs to, and
-    `time` when it was, each as the name of a column or as one value per row. Names are remembered, so that later tables
-    with these columns need not say so again.
+    Rows may come in any order, and those of several sequences mixed: `sequence` identifies the sequence of a row, and
+    `time` its time, each as the name of a column or as one value per row. The names are stored, so that they need not
+    be given again for later tables with these columns.
 
     Args:
         n_hidden: the number of states of the hidden variable, their labels, or "auto": chosen by the criterion.
-        n_epochs: the maximum number of epochs of EM (the algorithm of Baum and Welch).
+            Default: 2.
+        n_epochs: the maximum number of epochs of EM (the algorithm of Baum and Welch). Default: 500.
         smoothing: a Dirichlet count that is added to every cell of every table; the distribution of the first state is
-            not smoothed.
-        n_init: the number of random starts (initialisations), of which the best is kept.
+            not smoothed. Default: 0.01.
+        n_init: the number of random starts (initialisations), of which the best is kept. Default: 4.
         tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
-            accelerated EM (three epochs). A ConvergenceWarning tells if n_epochs were not enough.
-        tables: where learning starts, so that labels keep their meaning: by the name of a column P(level | state), a
-            row for each state and its levels in the order of `schema_`; of a continuous column its mean in each state.
-            At random unless given.
-        step: the time between two rows, of dates a timedelta (or nanoseconds). Missing steps are inserted as rows
-            without values; "auto" finds the step in whole numbers and dates, None lets rows follow each other whatever
-            the time.
-        criterion: for n_hidden="auto": "bic", "aic" or "held_out", by sequences that are held out.
-        max_hidden: for n_hidden="auto": the largest number of states to try.
-        continuous: the columns of numbers that are normally distributed in each state: names, or numbers of the columns
+            accelerated EM (three epochs). A ConvergenceWarning says if n_epochs is reached first. Default: 1e-06.
+        tables: initial tables, which give the labels of states their meaning: by the name of a column P(level | state),
+            a row for each state with levels in the order of `schema_`; for a continuous column its mean in each state.
+            Random if None. Default: None.
+        step: the time between two rows; for dates a timedelta (or nanoseconds). Missing steps are inserted as rows
+            without values; "auto" finds the step in whole numbers and dates, None takes rows as consecutive steps,
+            whatever the time. Default: "auto".
+        criterion: for n_hidden="auto": "bic", "aic" or "held_out", by sequences that are held out. Default: "bic".
+        max_hidden: for n_hidden="auto": the largest number of states to try. Default: 16.
+        continuous: the numeric columns that are normally distributed in each state: names, or numbers of the columns
             of an array; "auto" for all columns with many distinct numbers. Unless given, these are put into bins.
-        covariance: the variances of continuous columns: "diagonal" for every state and column its own, "spherical" for
-            one in each state, "tied" for one of each column in all states. Within a state columns are independent. A
-            variance is at least a millionth of that of the whole column.
-        n_bins: the number of bins of a column with many distinct numbers.
-        max_levels: the maximum number of levels of a column of words or categories.
-        missing_values: a value, or a list of values, that means "missing", besides None and NaN.
-        schema: the levels and bins of the columns; inferred from the table unless given.
-        unseen: how a level is treated that did not occur in training: "unknown", as a missing value with a warning, or
-            "error".
-        engine: "auto", "cpu" or "reference".
-        random_state: the seed or generator of the random starts, and of `sample`.
+            Default: None.
+        covariance: the variances of continuous columns: "diagonal": one per state and column; "spherical": one per
+            state; "tied": one per column, equal in all states. Within a state columns are independent. A
+            variance is at least a millionth of that of the whole column. Default: "diagonal".
+        n_bins: the number of bins of a column with many distinct numbers. Default: 5.
+        max_levels: the maximum number of levels of a text or categorical column; the rarest others become one level.
+            Default: 50.
+        missing_values: a value, or a list of values, that means "missing", besides None and NaN. Default: None.
+        schema: the levels and bins of the columns; inferred from the table unless given. Default: None.
+        unseen: how to treat a level that did not occur in training: "unknown", as a missing value with a warning, or
+            "error". Default: "unknown".
+        engine: "auto", "cpu", "reference" or "torch". Default: "auto".
+        random_state: the seed or generator of the random starts, and of `sample`. Default: None.
         checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
-        verbose: whether to show progress.
+            Default: None.
+        verbose: whether to show progress. Default: 0.
 
     Attributes:
         network_: the Chain.
         schema_: the levels and bins of the columns.
-        history_: the course of learning: log-likelihood per epoch, convergence, execution.
+        history_: the History of learning: log-likelihood per epoch, convergence, execution.
         n_hidden_: the number of states.
         initial_: P(state) of the first row of a sequence.
         transitions_: (states, states) P(state of the next row | state).
@@ -192,7 +196,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
         return structures.hmm(self._observed(), hidden, name=name, sequence=column, tables=tables, leaves=leaves)
 
     def _start_of_means(self, leaves: GaussianLeaves) -> tuple[tuple[float, ...], ...] | None:
-        """See `ContinuousColumns`: those in `tables`; columns that are not there start at their mean."""
+        """See `ContinuousColumns`: the means in `tables`; columns not given there start at their mean."""
         given = {name: one for name, one in (self.tables or {}).items() if name in leaves.columns}
         if not given:
             return None
@@ -248,7 +252,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
 
         return select(fit, tried, self.criterion, patient, self._stopped)
 
-    # What everybody may ask
+    # Public queries
 
     @property
     def initial_(self) -> np.ndarray:
@@ -270,7 +274,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
 
     @property
     def prototypes_(self) -> Prototypes[Any]:
-        """For each state the distribution of every column, by level; a dict, with `shares` in the long run."""
+        """The distribution of every column, by level, for each state: a dict, with long-run `shares`."""
         check_is_fitted(self, "network_")
         tables = {name: (self.network_.table(name), levels) for name, levels in self.schema_.states.items()}
         profiles = [
@@ -287,8 +291,8 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
             X: the table.
             sequence: as for `fit`; the column of that name, if there was one, unless given.
             time: the same.
-            method: "viterbi", the states that are likeliest together, missing values summed out; or "posterior", the
-                likeliest state of each row.
+            method: "viterbi", the most probable path of states, with missing values summed out; or "posterior", the
+                most probable state of each row.
         """
         settings.choice("method", method, ("viterbi", "posterior"))
         if method == "posterior":
@@ -312,7 +316,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
         return order.restored(found.marginal(name))
 
     def score_samples(self, X: Any, *, sequence: Any = None, time: Any = None) -> np.ndarray:
-        """The log-likelihood of each row given those before it in its sequence; -inf if it is impossible.
+        """Return the log-likelihood of each row given the rows before it in its sequence; -inf if impossible.
 
         Args:
             X: the table.
@@ -325,7 +329,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
         return order.restored(found.log_likelihood)
 
     def score(self, X: Any, y: Any = None, *, sequence: Any = None, time: Any = None) -> float:
-        """Return the mean log-likelihood of a row.
+        """Return the mean log-likelihood per row.
 
         Args:
             X: the table.
@@ -337,21 +341,21 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
         return float(np.add.reduce(scores)) / len(scores)
 
     def aic(self, X: Any, *, sequence: Any = None, time: Any = None) -> float:
-        """Akaike's criterion on a table; smaller is better. The arguments are those of `score`."""
+        """Return Akaike's criterion (AIC) on a table; smaller is better. The arguments are those of `score`."""
         total = float(self.score_samples(X, sequence=sequence, time=time).sum())
         return aic(total, self.network_.free_parameters)
 
     def bic(self, X: Any, *, sequence: Any = None, time: Any = None) -> float:
-        """The Bayesian information criterion on a table; smaller is better. The arguments are those of `score`."""
+        """Return the Bayesian information criterion (BIC) on a table; smaller is better. Arguments as for `score`."""
         scores = self.score_samples(X, sequence=sequence, time=time)
         return bic(float(scores.sum()), self.network_.free_parameters, len(scores))
 
     def forecast(self, X: Any, steps: int = 1, *, sequence: Any = None, time: Any = None) -> Forecast:
-        """Forecast the next steps of each sequence: the probabilities of the states, and of the levels of every column.
+        """Forecast the next steps of each sequence: probabilities of the states, and of the levels of every column.
 
         Args:
-            X: the table, whose sequences go on.
-            steps: how many steps.
+            X: the table with the sequences to continue.
+            steps: the number of steps.
             sequence: as for `fit`; the column of that name, if there was one, unless given.
             time: the same.
         """
@@ -367,10 +371,10 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
         return Forecast.of(order.names, last, self.transitions_, int(steps), labels, tables, levels, numbers, heading)
 
     def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
-        """Draw a new sequence, as the kind of table the model was learnt from, and the state of each of its rows.
+        """Draw a new sequence, as a table of the kind used for training, and the state of each row.
 
         Args:
-            n_samples: how many rows.
+            n_samples: the number of rows.
         """
         check_is_fitted(self)
         name = self._hidden_name()
@@ -410,7 +414,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
         return (out, sure) if return_proba else out
 
     def embed(self, X: Any, *, sequence: Any = None, time: Any = None) -> np.ndarray:
-        """The embedding of each row: how likely each state is given the whole sequence; the same as `predict_proba`.
+        """Return the probability of each state given the whole sequence, the same as `predict_proba`.
 
         Args:
             X: the table.
@@ -421,7 +425,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
 
 
 def _split_sequences(rows: Evidence) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of sequences to learn from, and of every fifth, which is held out."""
+    """Return the rows of sequences to learn from, and those of every fifth sequence, which is held out."""
     number = np.cumsum(rows.begins) - 1
     if number[-1] + 1 < HELD_OUT:
         raise LearningError(

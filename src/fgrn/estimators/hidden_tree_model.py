@@ -1,4 +1,4 @@
-"""The hidden Chow-Liu tree as a model of any wide table: density, imputation and new rows."""
+"""The hidden Chow-Liu tree as a model of wide tables: density, imputation and sampling."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from ._base import LatentEstimator
 from .latent import LatentTransformer
 
 FEWEST_KEPT_BACK = 20
-"""Where a fraction of the rows is fewer than these, none are kept back."""
+"""If the fraction to hold out is fewer rows than this, none are held out."""
 
 
 @dataclass(frozen=True, eq=False)
 class _LearntTrees:
-    """The trees learnt with one choice of sizes, and the score of the rows kept back."""
+    """The trees learnt with one choice of sizes, and their score on held-out rows."""
 
     network: Network
     history: History
@@ -44,60 +44,65 @@ class _LearntTrees:
 
 
 class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
-    """A hidden Chow-Liu tree, or a mixture of several: one hidden variable for each column, joined as a tree.
+    """A hidden Chow-Liu tree, or a mixture of several: one hidden variable per column, connected as a tree.
 
     It describes wide tables, such as the pixels of images, in which neighbours depend on each other (Liu and Van den
-    Broeck, 2021). Learnt by mini-batch EM; some rows are kept back to tell when to stop.
+    Broeck, 2021). It is learnt by mini-batch EM; some rows are held out to decide when to stop.
 
     Args:
-        n_hidden: the states of each hidden variable in each tree, or "auto": by the levels of a column in the mean.
-        n_trees: how many trees are mixed, or "auto". They join the columns alike, and differ in their tables.
-        share_tables: whether the trees share the tables of columns, and have only those between hidden variables for
-            themselves: one tree is learnt first, and the others near it, see `tree_mixture`. "auto": where n_hidden is
-            64 or more, as for pixels.
-            Where all three are "auto" and n_hidden would be smaller, both are learnt, and that under which the rows
-            kept back are more probable is kept: trees that share nothing, of 4 states for each level, at least 8, and
-            64 states in all, with no more than one for 25 rows; and trees that share tables, of 16 states for each
-            level, from 8 to 128, with no more than one for 50 rows, one tree for 2,000 rows, from 4 to 16.
-        n_epochs: the maximum number of epochs of EM.
+        n_hidden: the number of states of each hidden variable in each tree, or "auto": by the mean number of levels.
+            Default: "auto".
+        n_trees: the number of trees in the mixture, or "auto". They have the same edges, and differ in their tables.
+            Default: "auto".
+        share_tables: whether the trees share the tables of columns, with separate tables between hidden variables: one
+            tree is learnt first, and the others near it, see `tree_mixture`. "auto": if n_hidden is 64 or more, as for
+            pixels.
+            If all three are "auto" and n_hidden would be smaller, both are learnt, and the one with the larger held-out
+            likelihood is kept: trees that share nothing, with 4 states for each level, at least 8, and 64 states in
+            all, at most one for 25 rows; and trees that share tables, with 16 states for each level, from 8 to 128, at
+            most one for 50 rows, one tree for 2,000 rows, from 4 to 16. Default: "auto".
+        n_epochs: the maximum number of epochs of EM. Default: 30.
         batch_size: the number of rows between two updates of the tables, or "auto": a 16th of the rows, from 400 to
-            1,000; None for all rows at once. In small batches chance lets one tree take the rows of all others.
-        step: the part that a batch has in the counts that tables are made of: the first, and the last, to which it
-            falls over all epochs.
-        smoothing: the strength of the prior. At 1 each hidden state has a row more for every 8 levels of its column,
-            20 at most, with the levels as they are in the whole table, and half a row more between hidden variables;
-            each tree has a row more.
-        validation: the fraction of the rows that is kept back, a table of other rows, or None.
-        patience: learning ends after so many epochs in which the rows kept back did not become more probable.
-        penalty: what an edge of the tree must gain, see `hidden_tree`.
-        n_bins: the number of bins of a column with many distinct numbers.
-        max_levels: the maximum number of levels of a column of words or categories.
+            1,000; None for all rows at once. With small batches, one tree may by chance get the rows of all others.
+            Default: "auto".
+        step: the weight of a batch in the decayed counts: the first, and the last, to which it falls over all epochs.
+            Default: (0.55, 0.03).
+        smoothing: the strength of the prior. At 1 each hidden state has one additional row for every 8 levels of its
+            column, at most 20, with the level shares of the whole table, half a row between hidden variables, and one
+            row for each tree. Default: 1.0.
+        validation: the fraction of the rows that is held out, a table of other rows, or None. Default: 0.1.
+        patience: the number of epochs without a better held-out likelihood after which learning ends.
+            Default: 5.
+        penalty: the gain that an edge of the tree must have, see `hidden_tree`. Default: None.
+        n_bins: the number of bins of a column with many distinct numbers. Default: 5.
+        max_levels: the maximum number of levels of a text or categorical column; the rarest others become one level.
+            Default: 50.
         missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
-            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
-        schema: the levels and bins of the columns; inferred from the table unless given.
-        unseen: how a level, or a column of a mapping, is treated that did not occur in training: "unknown", as a
-            missing value with a warning, or "error".
-        effective_size: for `partial_fit`: the largest weight of all earlier rows together, in rows, so that the model
-            follows data that change with time; None for no limit.
-        engine: "auto", or the name of an engine.
-        device: the device that the engine computes on, such as "cuda", if it has a choice.
-        precision: the floating-point type of the engine, such as "float32", if it has a choice.
-        random_state: the seed or generator of the random start, the batches and the rows kept back.
+            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels. Default: None.
+        schema: the levels and bins of the columns; inferred from the table unless given. Default: None.
+        unseen: how to treat a level, or a column of a mapping, that did not occur in training: "unknown", as a missing
+            value with a warning, or "error". Default: "unknown".
+        effective_size: for `partial_fit`: the largest total weight of all earlier rows, in rows, so that the model
+            follows data that change with time; None for no limit. Default: None.
+        engine: "auto", or the name of an engine. Default: "auto".
+        device: the device that the engine computes on, such as "cuda", if it has a choice. Default: None.
+        precision: the floating-point type of the engine, such as "float32", if it has a choice. Default: None.
+        random_state: the seed or generator of the random start, the batches and the held-out rows. Default: None.
         checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed; trees that
-            share tables are stored up to 1 GiB, see `tree_mixture`.
-        verbose: whether to show progress.
+            share tables are stored up to 1 GiB, see `tree_mixture`. Default: None.
+        verbose: whether to show progress. Default: 0.
 
     Attributes:
         network_: the Network; the hidden variable of column "a" is called "S:a".
-        mixture_: the TreeMixture that answers, where trees share the tables of columns; `network_` is then the tree
-            that was learnt first.
+        mixture_: the TreeMixture used for all queries, if trees share the tables of columns; `network_` is then the
+            tree that was learnt first.
         schema_: the levels and bins of the columns.
-        history_: the course of learning: log-likelihood per epoch, convergence, execution; `history_.validation` is the
-            log-likelihood of the rows kept back.
+        history_: the History of learning: log-likelihood per epoch, convergence, execution; `history_.validation` is
+            the held-out log-likelihood.
         n_hidden_: the states of each hidden variable in each tree.
         n_trees_: the number of trees.
         root_: the column whose hidden variable is the root of the tree.
-        arcs_: the pairs (parent, child) of columns whose hidden variables are joined.
+        arcs_: the pairs (parent, child) of columns whose hidden variables are connected.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -181,7 +186,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
 
     @property
     def arcs_(self) -> list[tuple[str, str]]:
-        """The pairs (parent, child) of columns whose hidden variables are joined."""
+        """The pairs (parent, child) of columns whose hidden variables are connected."""
         check_is_fitted(self, "network_")
         column = {f"{self._prefix()}:{name}": name for name in self.schema_.states}
         copies = copied_variables(self.network_)
@@ -209,7 +214,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
             self.mixture_ = best.mixture
 
     def _learnt(self, sizes: TreeSizes, table: EncodedTable, kept_back: EncodedTable | None, seed: int) -> _LearntTrees:
-        """Learn one tree or several; and those that share its tables, if rows kept back are more probable then."""
+        """Learn one tree, or several that share its tables if that increases the held-out likelihood."""
         trees = 1 if sizes.shared else sizes.trees
         network = hidden_tree(
             table.here(), sizes.states, penalty=self.penalty, trees=trees, states=self.schema_.states, seed=seed,
@@ -236,13 +241,13 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
     def _step(self, table: Evidence) -> Self:
         if hasattr(self, "mixture_"):
             raise LearningError(
-                "Trees that share tables are learnt from all rows together, and not from batches that are seen once.",
+                "Trees that share tables cannot be learnt online, from batches that are seen once.",
                 remedies=Remedy("learn one tree", n_trees=1),
             )
         return super()._step(table)
 
     def _sizes(self, rows: int, choice: bool) -> list[TreeSizes]:
-        """The sizes to try; `choice`: whether rows are kept back that tell which are better."""
+        """Return the sizes to try; `choice`: whether held-out rows can tell which is better."""
         levels = float(np.mean([len(levels) for levels in self.schema_.states.values()]))
         states, trees, shared = (
             None if given == "auto" else int(given) for given in (self.n_hidden, self.n_trees, self.share_tables)
@@ -250,7 +255,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         return TreeSizes.to_try(levels, rows, states, trees, None if shared is None else bool(shared), choice)
 
     def _validation(self) -> Any:
-        """The fraction of the rows to keep back, if it makes some; or other rows, encoded."""
+        """Return the fraction of rows to hold out, if it makes at least one; or other rows, encoded."""
         if self.validation is None:
             return None
         if isinstance(self.validation, Real):
@@ -272,16 +277,16 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         }
 
     def _where(self) -> dict[str, Any]:
-        """Where the engine runs, and with which numbers, if these were given."""
+        """Return the device and the precision of the engine, if they were given."""
         given = {"device": self.device, "precision": self.precision}
         return {name: value for name, value in given.items() if value is not None}
 
     def _coded_for_learning(self, X: Any) -> Any:
-        """The codes of rows to keep back, by the columns of the rows to learn from."""
+        """Return the codes of the held-out rows, by the columns of the training rows."""
         return self.schema_.codes(self._columns(X, reset=False), self.unseen)
 
     def _smoothing(self) -> Any:
-        """For rows that come in batches: as many counts in each cell as at the beginning, in the mean."""
+        """Return the smoothing for online batches: as many counts per cell as in the first fit, on average."""
         return self.network_.trained[0]["smoothing"] if self.network_.trained else 0.0
 
     # Names
@@ -299,7 +304,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
     def _network(self, n_hidden: Any) -> Network:
         return self.network_
 
-    # What it knows
+    # Public queries
 
     def embed(self, X: Any) -> np.ndarray:
         """Return the embedding of each row: the backward message at the hidden variable of the root.
@@ -321,7 +326,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         return self.embed(X)
 
     def sample(self, n_samples: int = 1, given: Any = None) -> Any:
-        """Draw new rows, as the kind of table the model was learnt from.
+        """Draw new rows, as a table of the kind used for training.
 
         With a number as `random_state` every call gives the same rows; for others each time, give it a
         `numpy.random.RandomState`, or None. A column of which nothing was known stays empty.

@@ -1,4 +1,4 @@
-"""LatentImputer: imputation of missing values, as a step of a pipeline."""
+"""LatentImputer: imputation of missing values, for use in pipelines."""
 
 from __future__ import annotations
 
@@ -19,41 +19,44 @@ from .latent import ChoosingTransformer
 
 
 class LatentImputer(OneToOneFeatureMixin, ContinuousColumns, KeptRows, ChoosingTransformer):  # type: ignore[misc]
-    """Imputes missing values: the most probable level, or the expected number, given all known values of the row.
+    """Imputes missing values by the most probable level, or the expected number, given the known values of the row.
 
     Args:
-        n_hidden: the number of states of the hidden variable, or "auto": chosen by the criterion.
-        n_epochs: the maximum number of epochs of EM.
-        cycles: updates of each table per epoch.
-        smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed.
-        n_init: the number of random starts (initialisations), of which the best is kept.
+        n_hidden: the number of states of the hidden variable, or "auto": chosen by the criterion. Default: "auto".
+        n_epochs: the maximum number of epochs of EM. Default: 500.
+        cycles: updates of each table per epoch. Default: 1.
+        smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed. Default: 0.1.
+        n_init: the number of random starts (initialisations), of which the best is kept. Default: 2.
         tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
-            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
-        learn_prior: whether the prior of the hidden variable is learnt.
-        criterion: for n_hidden="auto": "bic", "aic" or "held_out".
-        max_hidden: for n_hidden="auto": the largest number of states to try.
-        n_bins: the number of bins of a column with many distinct numbers.
-        continuous: the columns of numbers that are normally distributed in each state: names, or numbers of the columns
-            of an array, or "auto" for all that would be put into bins. Others are put into bins.
-        covariance: the variances of continuous columns: "diagonal" for every state and column its own, "spherical" for
-            every state one, "tied" for every column one.
-        max_levels: the maximum number of levels of a column of words or categories.
+            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning says if n_epochs is reached first.
+            Default: 1e-05.
+        learn_prior: whether the prior of the hidden variable is learnt. Default: True.
+        criterion: for n_hidden="auto": "bic", "aic" or "held_out". Default: "held_out".
+        max_hidden: for n_hidden="auto": the largest number of states to try. Default: 64.
+        n_bins: the number of bins of a column with many distinct numbers. Default: 5.
+        continuous: the numeric columns that are normally distributed in each state: names, or numbers of the columns
+            of an array, or "auto" for all that would be put into bins. Others are put into bins. Default: None.
+        covariance: the variances of continuous columns: "diagonal": one per state and column; "spherical": one per
+            state; "tied": one per column, equal in all states. Default: "diagonal".
+        max_levels: the maximum number of levels of a text or categorical column; the rarest others become one level.
+            Default: 50.
         missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
-            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
-        schema: the levels and bins of the columns; inferred from the table unless given.
-        unseen: how a level, or a column of a mapping, is treated that did not occur in training: "unknown", as a
-            missing value with a warning, or "error".
-        effective_size: for `partial_fit`: the largest weight of all earlier rows together, in rows, so that the model
-            follows data that change with time; None for no limit.
-        engine: "auto", "cpu" or "reference".
-        random_state: the seed or generator of the random starts.
+            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels. Default: None.
+        schema: the levels and bins of the columns; inferred from the table unless given. Default: None.
+        unseen: how to treat a level, or a column of a mapping, that did not occur in training: "unknown", as a missing
+            value with a warning, or "error". Default: "unknown".
+        effective_size: for `partial_fit`: the largest total weight of all earlier rows, in rows, so that the model
+            follows data that change with time; None for no limit. Default: None.
+        engine: "auto", "cpu", "reference" or "torch". Default: "auto".
+        random_state: the seed or generator of the random starts. Default: None.
         checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
-        verbose: whether to show progress.
+            Default: None.
+        verbose: whether to show progress. Default: 0.
 
     Attributes:
         network_: the Network.
         schema_: the levels and bins of the columns.
-        history_: the course of learning: log-likelihood per epoch, convergence, execution.
+        history_: the History of learning: log-likelihood per epoch, convergence, execution.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -110,14 +113,14 @@ class LatentImputer(OneToOneFeatureMixin, ContinuousColumns, KeptRows, ChoosingT
 
     def _train(self, table: EncodedTable) -> None:
         if self.n_hidden == "auto" and self.criterion == "held_out" and self.n_rows_ < HELD_OUT:
-            self.n_hidden_ = 1  # too few rows to keep some back
+            self.n_hidden_ = 1  # too few rows to hold some out
             self.network_, self.history_ = self._learnt(self.n_hidden_, table)
             self.__dict__.pop("selection_", None)
         else:
             super()._train(table)
 
     def transform(self, X: Any) -> Any:
-        """Return the table with imputed values, as an array or, after `set_output`, as a frame that keeps its types.
+        """Return the table with imputed values, as an array or, after `set_output`, as a frame with its types.
 
         A column of which nothing was known in training stays as it is.
 
@@ -144,7 +147,7 @@ class LatentImputer(OneToOneFeatureMixin, ContinuousColumns, KeptRows, ChoosingT
         names = list(self.schema_.states)
         if column in self.schema_.continuous:
             raise FgrnError(
-                "it is continuous, so that its numbers have a density and no probabilities.",
+                "it is continuous, and has a density instead of probabilities.",
                 column=column,
                 remedies="use transform for the expected number, or draws",
             )
@@ -155,7 +158,7 @@ class LatentImputer(OneToOneFeatureMixin, ContinuousColumns, KeptRows, ChoosingT
         return np.concatenate([found[name] for name in wanted], axis=1)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """The names of the columns, which stay as they are.
+        """Return the names of the columns, which are those of the input.
 
         Args:
             input_features: the names, if they are not known from training.

@@ -1,4 +1,4 @@
-"""Models without a class: clusters, embeddings, independent causes."""
+"""Unsupervised models: latent class analysis (clusters), embeddings, discrete independent components."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ._state_count import Choosing
 
 
 class LatentTransformer(TransformerMixin, LatentEstimator):  # type: ignore[misc]
-    """Base class of models without a class."""
+    """Base class of unsupervised models."""
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, executor: Any = None) -> Self:
         """Learn from a table.
@@ -63,7 +63,7 @@ class LatentTransformer(TransformerMixin, LatentEstimator):  # type: ignore[misc
         return self._partial_fit(X, sample_weight)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Return the mean log-likelihood of a row.
+        """Return the mean log-likelihood per row.
 
         Args:
             X: the table.
@@ -92,7 +92,7 @@ class LatentTransformer(TransformerMixin, LatentEstimator):  # type: ignore[misc
 
 
 class ChoosingTransformer(Choosing, LatentTransformer):
-    """Base class of models without a class that have one hidden variable."""
+    """Base class of unsupervised models with one hidden variable."""
 
     def compare(self, X: Any, sizes: Any = None, sample_weight: Any = None) -> Selection:
         """Compare several numbers of hidden states on a table, without changing this model.
@@ -109,45 +109,49 @@ class LatentClassModel(DensityMixin, ContinuousColumns, ExternalVariables, Choos
     """Latent class analysis: one hidden variable explains all columns; its states are the clusters.
 
     Args:
-        n_hidden: the number of states of the hidden variable, or "auto": chosen by the criterion.
-        n_epochs: the maximum number of epochs of EM.
-        cycles: updates of each table per epoch; 1 is the incremental algorithm, more the batch one.
-        smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed.
-        n_init: the number of random starts (initialisations), of which the best is kept.
+        n_hidden: the number of states of the hidden variable, or "auto": chosen by the criterion. Default: 2.
+        n_epochs: the maximum number of epochs of EM. Default: 1000.
+        cycles: updates of each table per epoch; 1 is the incremental algorithm of the paper, more the batch algorithm.
+            Default: 1.
+        smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed. Default: 0.01.
+        n_init: the number of random starts (initialisations), of which the best is kept. Default: 4.
         tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
-            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
-        learn_prior: whether the prior of the hidden variable is learnt.
-        criterion: for n_hidden="auto": "bic", "aic", "caic", "sabic" or "held_out".
-        max_hidden: for n_hidden="auto": the largest number of states to try.
-        continuous: the columns of numbers that are normally distributed in each state (latent profile analysis): names,
+            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning says if n_epochs is reached first.
+            Default: 1e-08.
+        learn_prior: whether the prior of the hidden variable is learnt. Default: True.
+        criterion: for n_hidden="auto": "bic", "aic", "caic", "sabic" or "held_out". Default: "bic".
+        max_hidden: for n_hidden="auto": the largest number of states to try. Default: 64.
+        continuous: the numeric columns that are normally distributed in each state (latent profile analysis): names,
             or numbers of the columns of an array; "auto" for all columns with many distinct numbers. Unless given,
-            such columns are put into bins.
-        covariance: the variances of continuous columns: "diagonal" for every state and column its own, "spherical" for
-            one in each state, "tied" for one of each column in all states. Within a state columns are independent. A
-            variance is at least a millionth of that of the whole column.
-        n_bins: the number of bins of a column with many distinct numbers.
-        max_levels: the maximum number of levels of a column of words or categories.
+            such columns are put into bins. Default: None.
+        covariance: the variances of continuous columns: "diagonal": one per state and column; "spherical": one per
+            state; "tied": one per column, equal in all states. Within a state columns are independent. A
+            variance is at least a millionth of that of the whole column. Default: "diagonal".
+        n_bins: the number of bins of a column with many distinct numbers. Default: 5.
+        max_levels: the maximum number of levels of a text or categorical column; the rarest others become one level.
+            Default: 50.
         missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
-                such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
-        schema: the levels and bins of the columns; inferred from the table unless given.
-        unseen: how a level, or a column of a mapping, is treated that did not occur in training: "unknown", as a
-            missing value with a warning, or "error".
-        effective_size: for `partial_fit`: the largest weight of all earlier rows together, in rows, so that the model
-            follows data that change with time; None for no limit.
-        constraints: item-response probabilities that are held or equal, a list of ("fixed", item, class, level, value),
+            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels. Default: None.
+        schema: the levels and bins of the columns; inferred from the table unless given. Default: None.
+        unseen: how to treat a level, or a column of a mapping, that did not occur in training: "unknown", as a missing
+            value with a warning, or "error". Default: "unknown".
+        effective_size: for `partial_fit`: the largest total weight of all earlier rows, in rows, so that the model
+            follows data that change with time; None for no limit. Default: None.
+        constraints: fixed or equal item-response probabilities, as a list of ("fixed", item, class, level, value),
             ("zero", item, class, level), ("equal", item, item, ...) for items with the same probabilities in every
             class, and ("equal", (item, class), (item, class), ...). Classes are numbered from 0, items are columns. Of
             continuous columns: ("fixed", column, class, "mean", value), or "variance", and
-            ("equal", (column, class, "mean"), (column, class, "mean"), ...).
-        engine: "auto", "cpu" or "reference".
-        random_state: the seed or generator of the random starts.
+            ("equal", (column, class, "mean"), (column, class, "mean"), ...). Default: None.
+        engine: "auto", "cpu", "reference" or "torch". Default: "auto".
+        random_state: the seed or generator of the random starts. Default: None.
         checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
-        verbose: whether to show progress.
+            Default: None.
+        verbose: whether to show progress. Default: 0.
 
     Attributes:
         network_: the Network.
         schema_: the levels and bins of the columns.
-        history_: the course of learning: log-likelihood per epoch, convergence, execution.
+        history_: the History of learning: log-likelihood per epoch, convergence, execution.
         n_hidden_: the number of states of the hidden variable.
         weights_: the share of each state.
         prototypes_: for each state the distribution of every column (its class profile); a dict, with `shares` and
@@ -221,15 +225,15 @@ class LatentClassModel(DensityMixin, ContinuousColumns, ExternalVariables, Choos
 
     @property
     def prototypes_(self) -> Prototypes[int]:
-        """For each hidden state the distribution of every column, by level; a dict, with `shares` and `baseline`."""
+        """The distribution of every column, by level, for each hidden state: a dict with `shares` and `baseline`."""
         check_is_fitted(self, "network_")
         return self._prototypes(self._hidden_name(), range(self.n_hidden_))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability of each cluster in each row.
 
-        A row of probability zero, which only tables with zeros know, is answered as if nothing were known of it, with a
-        warning that names it.
+        A row of probability zero, which only tables with zeros have, gets the probabilities without any evidence, with
+        a warning that names the row.
 
         Args:
             X: the table.
@@ -260,7 +264,7 @@ class LatentClassModel(DensityMixin, ContinuousColumns, ExternalVariables, Choos
 
         Args:
             row: a mapping of values, or a table of one row.
-            target: the cluster to explain, the likeliest unless given.
+            target: the cluster to explain, the most probable one unless given.
         """
         check_is_fitted(self)
         return self._explain(row, self._hidden_name(), target)
@@ -287,7 +291,7 @@ class LatentClassModel(DensityMixin, ContinuousColumns, ExternalVariables, Choos
         return bic(float(weights @ scores), self._parameter_count(self.network_), float(weights.sum()))
 
     def relative_entropy(self, X: Any, sample_weight: Any = None) -> float:
-        """How clearly the rows of a table belong to one cluster: from 0, not at all, to 1.
+        """Return how clearly the rows of a table belong to one cluster: from 0, not at all, to 1.
 
         Args:
             X: the table.
@@ -301,13 +305,13 @@ class LatentClassModel(DensityMixin, ContinuousColumns, ExternalVariables, Choos
         return np.ones(len(rows)) if weights is None else weights
 
     def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
-        """Draw new rows, as the kind of table the model was learnt from, and the cluster of each.
+        """Draw new rows, as a table of the kind used for training, and the cluster of each.
 
         With a number as `random_state` every call gives the same rows, as the mixtures of scikit-learn do; for others
         each time, give it a `numpy.random.RandomState`, or None. A column of which nothing was known stays empty.
 
         Args:
-            n_samples: how many.
+            n_samples: the number of rows.
         """
         check_is_fitted(self)
         names = [*self.schema_.states, self._hidden_name()]
@@ -324,34 +328,38 @@ class LatentClassModel(DensityMixin, ContinuousColumns, ExternalVariables, Choos
 
 
 class DiscreteICA(LatentTransformer):
-    """Several independent hidden variables, whose combinations explain all columns.
+    """Discrete independent component analysis: combinations of independent hidden variables explain all columns.
 
     Args:
-        n_hidden: the states of each hidden variable.
-        n_epochs: the maximum number of epochs of EM.
-        cycles: updates of each table per epoch; 1 is the incremental algorithm, more the batch one.
-        smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed.
-        n_init: the number of random starts (initialisations), of which the best is kept.
+        n_hidden: the states of each hidden variable. Default: (2, 2).
+        n_epochs: the maximum number of epochs of EM. Default: 1000.
+        cycles: updates of each table per epoch; 1 is the incremental algorithm of the paper, more the batch algorithm.
+            Default: 1.
+        smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed. Default: 0.01.
+        n_init: the number of random starts (initialisations), of which the best is kept. Default: 4.
         tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
-            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning tells if n_epochs were not enough.
-        n_bins: the number of bins of a column with many distinct numbers.
-        max_levels: the maximum number of levels of a column of words or categories.
+            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning says if n_epochs is reached first.
+            Default: 1e-08.
+        n_bins: the number of bins of a column with many distinct numbers. Default: 5.
+        max_levels: the maximum number of levels of a text or categorical column; the rarest others become one level.
+            Default: 50.
         missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
-            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels.
-        schema: the levels and bins of the columns; inferred from the table unless given.
-        unseen: how a level, or a column of a mapping, is treated that did not occur in training: "unknown", as a
-            missing value with a warning, or "error".
-        effective_size: for `partial_fit`: the largest weight of all earlier rows together, in rows, so that the model
-            follows data that change with time; None for no limit.
-        engine: "auto", "cpu" or "reference".
-        random_state: the seed or generator of the random starts.
+            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels. Default: None.
+        schema: the levels and bins of the columns; inferred from the table unless given. Default: None.
+        unseen: how to treat a level, or a column of a mapping, that did not occur in training: "unknown", as a missing
+            value with a warning, or "error". Default: "unknown".
+        effective_size: for `partial_fit`: the largest total weight of all earlier rows, in rows, so that the model
+            follows data that change with time; None for no limit. Default: None.
+        engine: "auto", "cpu", "reference" or "torch". Default: "auto".
+        random_state: the seed or generator of the random starts. Default: None.
         checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
-        verbose: whether to show progress.
+            Default: None.
+        verbose: whether to show progress. Default: 0.
 
     Attributes:
         network_: the Network, with the hidden variables "S1", "S2", ...
         schema_: the levels and bins of the columns.
-        history_: the course of learning: log-likelihood per epoch, convergence, execution.
+        history_: the History of learning: log-likelihood per epoch, convergence, execution.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -1,4 +1,4 @@
-"""The record of a block in a model file: its kind, its variables, and the tensors that the user gave for it.
+"""The record of a block in a model file: its kind, its variables, and the tables given by the user.
 
 `KINDS_OF_RECORD` has an entry for each kind of block: how it is written, how it is read, and its tensors.
 """
@@ -19,7 +19,7 @@ from .records import NEWER, refusing_invalid_models
 
 
 class BlockFields(NamedTuple):
-    """The fields of a record as it is read: `find` returns a variable by its name, `what` is the block in errors."""
+    """The fields of a record being read: `find` returns a variable by its name, `what` names the block in errors."""
 
     record: Mapping[str, Any]
     find: Callable[[object], Variable]
@@ -28,16 +28,16 @@ class BlockFields(NamedTuple):
     tie: str | None
 
     def variable(self, key: str) -> Variable:
-        """The variable that a field names."""
+        """Return the variable named in a field."""
         return self.find(self.record.get(key))
 
     def variables(self, key: str) -> list[Variable]:
-        """The variables that a list names."""
+        """Return the variables named in a list."""
         return [self.find(name) for name in value_of(list, self.record, key, self.what)]
 
 
 class RecordKind(NamedTuple):
-    """How one kind of block is written and read.
+    """The functions that write and read one kind of block.
 
     block     its class
     encode    from a block to the fields that are its own
@@ -86,7 +86,7 @@ def bare_block(record: dict[str, Any], variables: dict[str, Variable]) -> Block:
 
 
 def request_given(container: Container, block: Block, record: dict[str, Any]) -> None:
-    """Request the tensors of the start and the support of a block."""
+    """Request the tensors of the initial table and the support of a block."""
     shape = tuple(variable.cardinality for variable in (*block.reads, *block.drives))
     shape = block.shape if isinstance(block, Factor) else shape
     for key in KINDS_OF_RECORD[record["kind"]].tensors:
@@ -96,7 +96,7 @@ def request_given(container: Container, block: Block, record: dict[str, Any]) ->
 
 
 def with_given(block: Block, record: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Block:
-    """Return the block with its start and support from the file, bit for bit."""
+    """Return the block with its initial table and support from the file, bit for bit."""
     kind = KINDS_OF_RECORD[record["kind"]]
     if kind.given is None:
         return block
@@ -113,11 +113,11 @@ def with_given(block: Block, record: dict[str, Any], arrays: Mapping[str, np.nda
 
 
 def _encode_factor(block: Factor) -> dict[str, object]:
-    """Return the own fields of a Factor; one of a Markov network, or with few parameters, is refused."""
+    """Return the specific fields of a Factor; an error for one of a Markov network, or with a `TableForm`."""
     if not block.sums_to_one:
         raise Refused("it is a Markov network.", "Save the model it was made from, or write that with fgrn.write.")
     if block.form is not None:
-        raise Refused(f"its table {block.name!r} is given by few parameters.", "Save the model it was made from.")
+        raise Refused(f"its table {block.name!r} is a compact table.", "Save the model it was made from.")
     return {"variable": block.variable.name, "name": block.name, "shape": list(block.shape)}
 
 
@@ -131,7 +131,7 @@ def _decode_factor(fields: BlockFields) -> Factor:
 
 
 def _encode_diverter(block: Diverter) -> dict[str, object]:
-    """Return the own fields of a Diverter; its product space is there only if it is not made of the inputs."""
+    """Return the specific fields of a Diverter; its product space only if it is not that of its inputs."""
     inputs, outputs = ([one.name for one in side] for side in (block.inputs, block.outputs))
     record: dict[str, object] = {"inputs": inputs, "outputs": outputs}
     parts = [name for name, _ in block.space]
@@ -157,7 +157,7 @@ def _decode_diverter(fields: BlockFields) -> Diverter:
 
 
 def _product_space(record: Mapping[str, Any], what: str) -> dict[str, int] | None:
-    """Return what the product space of a Diverter is made of, if that is not its inputs."""
+    """Return the parts of the product space of a Diverter, if they are not its inputs."""
     if "space" not in record:
         return None
     pairs = value_of(list, record, "space", what)
@@ -168,7 +168,7 @@ def _product_space(record: Mapping[str, Any], what: str) -> dict[str, int] | Non
 
 
 def _legs(record: Mapping[str, Any], what: str) -> dict[str, list[str]]:
-    """Return which parts of the product space each variable of a Diverter carries."""
+    """Return the parts of the product space that each variable of a Diverter carries."""
     found = value_of(dict, record, "legs", what)
     for parts in found.values():
         if not isinstance(parts, list) or not all(type(part) is str for part in parts):

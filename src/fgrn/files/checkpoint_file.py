@@ -1,4 +1,4 @@
-"""Reading and writing checkpoint files: the stages of a run as a document and tensors in the container of model files.
+"""Reading and writing checkpoint files: the stages of a run, stored as a document and tensors like model files.
 
 A checkpoint of a network has all that its model file would have, so that it can be loaded as one, and in addition
 
@@ -15,7 +15,7 @@ and the tensors
     "<stage>/began", "<stage>/<start>/values"   parameters, (size,)
     "<stage>/<start>/first", ".../ahead"        parameters of a round of accelerated EM, (size,), if any
     "<stage>/<start>/running", ".../best"       decayed counts of mini-batch EM, best parameters, (size,), if any
-    "<stage>/<start>/validations"               mean log-likelihoods of rows kept back, (epochs,), if any
+    "<stage>/<start>/validations"               mean log-likelihoods of held-out rows, (epochs,), if any
     "<stage>/<start>/history"                   likelihoods and objectives, (2, epochs)
     "<stage>/<start>/rest"                      the weight of the rows and the final objective, NaN if not computed
 
@@ -53,7 +53,7 @@ ROUND_VECTORS = ("first", "ahead")
 
 
 PROGRESS = ("running", "best", "validations")
-"""What a start has in addition in mini-batch EM, or with rows kept back: see `em.Start`."""
+"""What a start has in addition in mini-batch EM, or with held-out rows: see `em.Start`."""
 
 
 def write_checkpoint(place: Path, stages: list[Stage], over: bool, tidy: bool = True) -> None:
@@ -98,7 +98,7 @@ def read_checkpoint(place: Path) -> tuple[list[Stage], bool]:
 
 
 def _best_network(stages: list[Stage]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return document and tensors of the latest network with its best parameters so far; empty without one."""
+    """Return document and tensors of the latest network with its best parameters so far; empty if there is none."""
     stage = next((one for one in reversed(stages) if isinstance(one.model, Network)), None)
     if stage is None or any(isinstance(block, Factor) for block in stage.model.blocks):
         return {}, {}  # the junction tree in which a Bayesian network learns is not the model
@@ -133,7 +133,7 @@ def _encode_stage(stage: Stage, name: str, tensors: dict[str, np.ndarray]) -> di
 
 
 def _undrawn(parameters: Parameters) -> dict[str, list[int]]:
-    """Return which tables and priors wait for a random initialisation, by number."""
+    """Return the numbers of the tables and priors that have not been drawn at random yet."""
     return {"tables": sorted(parameters.undrawn_tables), "priors": sorted(parameters.undrawn_priors)}
 
 
@@ -206,7 +206,7 @@ def _start(arrays: dict[str, np.ndarray], key: str, record: dict[str, Any]) -> S
 
 
 def _progress_of(record: dict[str, Any]) -> list[Any]:
-    """Return which arrays a start has in addition; older files have none."""
+    """Return the additional arrays of a start; older files have none."""
     names = value_of(list, {"has": [], **record}, "has", "a start")
     if any(name not in PROGRESS for name in names):
         raise Refused(f"{short_repr(names)} are the progress of a start.")
@@ -214,14 +214,14 @@ def _progress_of(record: dict[str, Any]) -> list[Any]:
 
 
 def _counts_of(values: np.ndarray | None) -> np.ndarray | None:
-    """Return decayed counts, which are finite and not negative."""
+    """Return decayed counts, checked to be finite and not negative."""
     if values is not None and not (np.isfinite(values) & (values >= 0)).all():
         raise Refused("its counts are not finite, or are negative.")
     return values
 
 
 def _round_of(record: dict[str, Any]) -> dict[str, Any]:
-    """Return the record of the round of accelerated EM of a start; files without one give an empty round."""
+    """Return the round of accelerated EM of a start; files without one give an empty round."""
     found = value_of(dict, {"round": {"has": []}, **record}, "round", "a start")
     names = value_of(list, found, "has", "a round")
     if any(name not in ROUND_VECTORS for name in names):

@@ -1,7 +1,7 @@
-"""Dynamic Bayesian networks in model files: the network of one step, and which of its variables are a slice.
+"""Dynamic Bayesian networks in model files: the network of one time step, and the variables of its slices.
 
 Under `model` there is the Bayesian network of a step (see `factored_file`) with the `kind` "dynamic", the names of the
-variables of a `slice`, the `links` as [parent, child, lag], and the name of the column that tells sequences apart.
+variables of a `slice`, the `links` as [parent, child, lag], and the name of the column that identifies sequences.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .container import Refused, short_repr, value_of
 
 
 def dynamic_record(model: DynamicBayesianNetwork) -> dict[str, Any]:
-    """Return what a model file has of a dynamic network beside the network of a step."""
+    """Return the record of a dynamic network, apart from the network of one step."""
     links = [
         [copy.name, child, copy.lag] for child, copies in model._structure.links.items() for copy in copies
     ]  # in the order of the axes of tables
@@ -25,7 +25,7 @@ def dynamic_record(model: DynamicBayesianNetwork) -> dict[str, Any]:
 
 
 def restore_dynamic(step: BayesianNetwork, record: Mapping[str, Any]) -> DynamicBayesianNetwork:
-    """Return the dynamic network of a step; `Refused` unless that is the step of its slice and links."""
+    """Return the dynamic network with this network of a step; `Refused` if it does not fit the slice and links."""
     document = dict(record)
     names = value_of(list, document, "slice", "its model")
     for name in names:

@@ -1,4 +1,4 @@
-"""Estimators in model files: the record of an estimator beside its network, and how it is restored.
+"""Estimators in model files: the record of an estimator beside its network, and its restoration.
 
     "estimator": class, params, schema, features, classes, rows, weight, history, selection, report
 
@@ -182,19 +182,19 @@ def _restore_classes(estimator: LatentEstimator, record: dict[str, Any]) -> None
     values = value_of(list, record, "classes", "its estimator")
     kind = value_of(str, record, "classes_kind", "its estimator")
     if not values or not all(isinstance(value, (str, int, float, bool)) for value in values):
-        raise Refused(f"{short_repr(values)} are no classes.")
+        raise Refused(f"{short_repr(values)} are not classes.")
     try:
         estimator.classes_ = np.array(values, dtype=CLASS_DTYPES.get(kind, object if kind == "O" else None))
     except (TypeError, ValueError, OverflowError) as error:
-        raise Refused(f"{short_repr(values)} are no classes.") from error
+        raise Refused(f"{short_repr(values)} are not classes.") from error
     estimator._y_name = value_of(str, record, "target", "its estimator")
 
 
 def _sequence_columns(record: dict[str, Any]) -> tuple[str | None, str | None]:
-    """Return the names of the columns of sequences and times, None where there was none."""
+    """Return the names of the columns of sequences and times, None for a column that was not given."""
     names = value_of(list, record, "beside", "its estimator")
     if len(names) != 2 or not all(name is None or isinstance(name, str) for name in names):
-        raise Refused(f"{short_repr(names)} are no columns of sequences and times.")
+        raise Refused(f"{short_repr(names)} are not columns of sequences and times.")
     return names[0], names[1]
 
 
@@ -254,13 +254,13 @@ def _restore_class_selection(record: dict[str, Any]) -> ClassSelection:
 
 
 def _weight_by_bic(one: dict[str, Any]) -> float:
-    """The weight of the rows, by BIC = parameters * log(weight) - 2 log-likelihood."""
+    """Return the weight of the rows, solved from BIC = parameters * log(weight) - 2 log-likelihood."""
     total, count = _float(one["bic"]) + 2 * _float(one["log_likelihood"]), _float(one["n_parameters"])
     return exp(min(total / count, 700.0)) if count > 0 else 1.0
 
 
 def _stored(candidate: dict[str, Any]) -> dict[str, Any]:
-    """What is stored of a candidate: not what follows from the rest."""
+    """Return the stored fields of a candidate: those that cannot be computed from the others."""
     return {name: value for name, value in candidate.items() if name not in ("caic", "sabic")}
 
 
@@ -302,7 +302,7 @@ def _to_json(value: Any) -> Any:
 
 
 def _from_json(value: Any) -> Any:
-    """Return the value that `_to_json` has written."""
+    """Return the value from the form that `_to_json` returns."""
     if isinstance(value, dict) and set(value) == {"float"}:
         return _float(value)
     return [_from_json(one) for one in value] if isinstance(value, list) else value
@@ -314,7 +314,7 @@ def _float(value: object) -> float:
         return float(value["float"])
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
-    raise Refused(f"{short_repr(value)} is no number.")
+    raise Refused(f"{short_repr(value)} is not a number.")
 
 
 def _finite_value(record: dict[str, Any], key: str) -> float:

@@ -148,7 +148,7 @@ def _build_influence(
     }
     for name in (one for knows in decisions.values() for one in knows):
         if not isinstance(name, str):
-            raise Refused(f"a decision knows {short_repr(name)}, which is no name.")
+            raise Refused(f"a decision knows {short_repr(name)}, which is not a name.")
     utilities = {
         value_of(str, one, "name", "a utility"): (
             one["scope"],
@@ -239,7 +239,7 @@ def _checked_properties(record: dict[str, Any]) -> dict[str, dict[str, str]]:
     found = value_of(dict, record, "properties", "its model")
     for name, texts in found.items():
         if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
-            raise Refused(f"what it says of {short_repr(name)} is no text.")
+            raise Refused(f"what it says of {short_repr(name)} is not text.")
     return found
 
 
@@ -259,4 +259,4 @@ def _check_factor_values(rows: np.ndarray, first: int, what: str) -> None:
     with np.errstate(invalid="ignore"):
         bad = ~(np.isfinite(rows) & (rows >= 0))
     if bad.any():
-        raise Refused(f"{what} holds {rows.reshape(-1)[int(bad.argmax())]}, which is no factor.")
+        raise Refused(f"{what} holds {rows.reshape(-1)[int(bad.argmax())]}, which is not a factor.")

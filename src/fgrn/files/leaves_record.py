@@ -57,7 +57,7 @@ def read_leaves(document: dict[str, Any], variables: Mapping[str, Variable]) -> 
 
 
 def _finite_list(values: object, length: int) -> tuple[float, ...]:
-    """Return a list of so many finite numbers."""
+    """Return a list of finite numbers, checked to have the given length."""
     good = isinstance(values, list) and len(values) == length
     if not good or not all(type(one) in (int, float) and abs(one) < np.inf for one in values):  # type: ignore[attr-defined]
         raise Refused(f"{CONTINUOUS_COLUMNS} have {short_repr(values)} in place of {length} numbers.")

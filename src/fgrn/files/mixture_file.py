@@ -1,4 +1,4 @@
-"""Mixtures of hidden trees in model files, beside the network that has the tables they share.
+"""Mixtures of hidden trees in model files, beside the network whose tables the trees share.
 
 "mixture": {"trees": how many, "names": the hidden variables, in the order of their tensors}
 "mixture/weights"     the probability of each tree
@@ -67,7 +67,7 @@ def read_mixture(document: dict[str, Any], network: Network, arrays: Mapping[str
 
 
 def _described(document: dict[str, Any]) -> tuple[int, list[str]]:
-    """How many trees there are, and the names of the hidden variables."""
+    """Return the number of trees, and the names of the hidden variables."""
     record = value_of(dict, document, "mixture", "its description")
     trees, names = value_of(int, record, "trees", WHAT), value_of(list, record, "names", WHAT)
     if not 1 <= trees <= MOST_TREES or not all(isinstance(name, str) for name in names):

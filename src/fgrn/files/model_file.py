@@ -11,8 +11,8 @@ extended.
     "start/<block>", "support/<block>"     tables, priors and supports as given by the user
     "online"                               expected counts per row, all tables and then all priors; then of continuous
                                            columns the weights, sums and sums of squares in each state
-    "decision", "decision/second"          tables that were refined for the class, of one network or of two, whose
-                                           geometric mean tells it, as one vector each, if the document has "decision"
+    "decision", "decision/second"          tables refined to predict the class, of one network or of two, whose
+                                           geometric mean predicts it, one vector each, if the document has "decision"
     "mixture/..."                          trees that share tables with the network, see `mixture_file`
     "leaves"                               of continuous columns, if the document has "leaves", the means and then the
                                            logarithms of the variances, (2, states, columns), in units of the columns
@@ -84,7 +84,7 @@ def save(model: Saved, path: str | os.PathLike[str]) -> None:
     try:
         data = _model_bytes(model)
         if not _is_equal(_read_model(io.BytesIO(data)), model):
-            raise Refused("it does not come back as it was; please report this.")
+            raise Refused("it would be read back differently; please report this.")
     except Refused as problem:
         raise ModelFileError(f"{failed}: {problem.what}", value=str(place)) from problem
     try:
@@ -137,7 +137,7 @@ def _read_model(file: Readable) -> Saved:
 
 
 def _is_equal(again: Any, model: Any) -> bool:
-    """Return whether a model that was read back equals the one to be saved."""
+    """Return whether a model read back from a file equals the one to be saved."""
     if isinstance(model, (FactoredModel, InfluenceDiagram, DynamicBayesianNetwork, TreeMixture)):
         return bool(again == model)
     if isinstance(model, Network):
@@ -229,7 +229,7 @@ def network_parts(network: Network, parameters: Parameters) -> tuple[dict[str, A
 
 
 def _decode_network(container: Container) -> tuple[Network, list[Network], TreeMixture | None]:
-    """Return the network in a file, those whose tables were refined for the class, and the mixture, if there are any.
+    """Return the network in a file, those refined for predicting the class, and the mixture, if there are any.
 
     The document, then the wiring, then the numbers are checked.
     """
@@ -269,7 +269,7 @@ def _decode_network(container: Container) -> tuple[Network, list[Network], TreeM
 
 
 def _decision_tensors(document: dict[str, Any]) -> list[str]:
-    """The names of the tensors of the tables that tell the class: of no, one or two networks."""
+    """Return the names of the tensors with tables refined for predicting the class: of no, one or two networks."""
     if "decision" not in document:
         return []
     record = value_of(dict, document, "decision", "its description")
@@ -277,17 +277,17 @@ def _decision_tensors(document: dict[str, Any]) -> list[str]:
 
 
 def _deciding(network: Network, values: np.ndarray) -> Network:
-    """The network with other tables, if they are tables that it can have."""
+    """Return the network with other tables, checked to fit it."""
     spec = network._spec
     if values[~spec.supported].any() or (values[~spec.learnt] != network._parameters.values[~spec.learnt]).any():
         raise Refused(f"{DECIDING} differ where nothing is learnt.")
     if spec.layout.size and not np.allclose(np.add.reduceat(values, spec.layout.lines), 1.0, atol=1e-6):
-        raise Refused(f"{DECIDING} are no distributions.")
+        raise Refused(f"{DECIDING} are not distributions.")
     if not isinstance(network, Chain):
         other = network.copy()
         other._parameters = Parameters(values)
         return other
-    raise Refused("it is a chain, which tells no class.")
+    raise Refused("it is a chain, which predicts no class.")
 
 
 def _online_record(document: dict[str, Any]) -> dict[str, Any]:
@@ -315,14 +315,14 @@ def _check_tensor(rows: np.ndarray, first: int, what: str) -> None:
     elif what not in (COUNTED, DECIDING):
         check_distributions(rows, first, what)
     elif not (np.isfinite(rows) & (rows >= 0)).all():
-        raise Refused(f"{what} holds numbers that are no counts.")
+        raise Refused(f"{what} holds numbers that are not counts.")
 
 
 def _build_chain(document: dict[str, Any], blocks: list[Block], leaves: GaussianLeaves | None) -> Chain:
     record = value_of(dict, document, "chain", "its description")
     link = value_of(list, record, "link", "its chain")
     if not all(isinstance(name, str) for name in link):
-        raise Refused(f"its chain links {short_repr(link)}, which are no two names.")
+        raise Refused(f"its chain links {short_repr(link)}, which are not two names.")
     return Chain(blocks, tuple(link), value_of(str, record, "sequence", "its chain"), leaves=leaves)
 
 
@@ -347,7 +347,7 @@ def _check_model_version(document: dict[str, Any]) -> None:
 def _request_current(
     container: Container, key: str, groups: Sequence[tuple[str, ...]], shapes: Sequence[tuple[int, ...]]
 ) -> tuple[list[str], frozenset[int]]:
-    """Request all tables or all priors; returns the names of their tensors and the numbers of undrawn ones."""
+    """Request all tables or all priors; returns their tensor names, and the numbers of those not drawn yet."""
     tensors, undrawn = [""] * len(groups), set()
     numbers = {frozenset(names): number for number, names in enumerate(groups)}
     for record in list_of_records(container.document, key):

@@ -1,4 +1,4 @@
-"""Records that several kinds of model files share: variables, their states, rows of tables, and checks of them."""
+"""Records shared by several kinds of model files: variables, their states, rows of tables, with checks."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _label(value: object, what: str) -> Label:
 
 @contextmanager
 def refusing_invalid_models() -> Iterator[None]:
-    """Turn errors of building a model into `Refused`: the file is then not a valid model."""
+    """A context that turns errors of building a model into `Refused`, since the file is then not valid."""
     try:
         yield
     except FgrnError as error:
@@ -76,12 +76,12 @@ def refusing_invalid_models() -> Iterator[None]:
 
 
 def check_distributions(rows: np.ndarray, first: int, what: str) -> None:
-    """Raise `Refused` unless all rows are distributions; the number of the first row is `first`."""
+    """Raise `Refused` unless all rows are distributions; rows are numbered from `first` in errors."""
     with np.errstate(invalid="ignore"):
         bad = ~((rows >= 0) & (rows <= 1 + ROW_SUM_TOLERANCE))
     if bad.any():
         row, column = divmod(int(bad.argmax()), rows.shape[1])
-        raise Refused(f"{what} holds {rows[row, column]} in row {first + row}, which is no probability.")
+        raise Refused(f"{what} holds {rows[row, column]} in row {first + row}, which is not a probability.")
     off = np.abs((sums := rows.sum(axis=1)) - 1) > ROW_SUM_TOLERANCE
     if off.any():
         row = int(off.argmax())

@@ -55,7 +55,7 @@ def report_record(report: LatentClassReport | LatentProfileReport) -> dict[str, 
 
 
 def _limits_record(errors: StandardErrors | MomentErrors) -> dict[str, Any]:
-    """Standard errors and limits as JSON values."""
+    """Return standard errors and limits as JSON values."""
     return {
         "errors": [value if np.isfinite(value) else None for value in errors.errors.tolist()],
         "low": errors.low.tolist(),
@@ -65,7 +65,7 @@ def _limits_record(errors: StandardErrors | MomentErrors) -> dict[str, Any]:
 
 
 def _restore_limits(record: dict[str, Any], count: int) -> MomentErrors:
-    """So many standard errors and limits from their record."""
+    """Return standard errors and limits from their record, checked to have the given number."""
     boundary = np.zeros(count, dtype=bool)
     places = value_of(list, record, "boundary", WHAT)
     if not all(type(one) is int and 0 <= one < count for one in places):

@@ -31,7 +31,7 @@ LIMIT = GROWTH**6
 
 @dataclass(frozen=True, eq=False)
 class Extrapolation:
-    """The state of a round of accelerated EM, as needed to continue it.
+    """The state of one round of accelerated EM, from which it can continue.
 
     first    p0, after its update; None at the beginning of a round
     ahead    the parameters to try next; None to continue from the last update
@@ -45,7 +45,7 @@ class Extrapolation:
     longest: float = GROWTH
 
     def after(self, spec: Specification, counted: np.ndarray, updated: np.ndarray, succeeded: bool) -> Extrapolation:
-        """Return the state of the round after one more epoch.
+        """Return the state of the round after another epoch.
 
         Args:
             spec: which of the parameters are learnt.

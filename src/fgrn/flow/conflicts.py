@@ -1,4 +1,4 @@
-"""Explain impossible rows: a smallest set of values that cannot occur together, found by leaving out values."""
+"""Explanations of impossible rows: a smallest set of values that cannot occur together, found by leaving out values."""
 
 from __future__ import annotations
 

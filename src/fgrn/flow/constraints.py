@@ -28,7 +28,7 @@ ROUNDED = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Constraints(ReadOnlyArrays):
-    """Which cells of tables are held, and which rows are equal, in the plan's layout.
+    """The cells of tables that are held fixed, and the rows that are equal, in the plan's layout.
 
     fixed    (cells,): the probability a cell is held at; NaN where it is free
     leader   (cells,): the cell that each cell is equal to: itself, or one of the first of the equal rows
@@ -47,7 +47,7 @@ class Constraints(ReadOnlyArrays):
         place: Callable[[str, Any], int],
         leaves: GaussianLeaves | None = None,
     ) -> Constraints:
-        """From a list of constraints by name, see `FORMS`; `place` finds the number of a level of a table."""
+        """Return the constraints from a list by name, see `FORMS`; `place` finds the number of a level of a table."""
         moments = None
         if leaves is not None:
             every = list(entries)
@@ -91,7 +91,7 @@ class Constraints(ReadOnlyArrays):
 
     @property
     def named(self) -> np.ndarray:
-        """(cells,): which cells are held, or equal to others."""
+        """(cells,): which cells are held or equal to others."""
         found: np.ndarray = ~self.is_free | (np.bincount(self.leader, minlength=len(self.leader)) > 1)[self.leader]
         return found
 
@@ -102,12 +102,12 @@ class Constraints(ReadOnlyArrays):
         return found
 
     def pooled(self, counts: np.ndarray) -> np.ndarray:
-        """The counts with those of equal rows added."""
+        """Return counts in which those of equal rows are added."""
         found: np.ndarray = np.bincount(self.leader, counts, minlength=len(counts))[self.leader]
         return found
 
     def met(self, layout: Layout, values: np.ndarray, before: np.ndarray, supported: np.ndarray) -> np.ndarray:
-        """Rows in proportion to values, that is counts or probabilities, under the constraints.
+        """Return rows proportional to given counts or probabilities that satisfy the constraints.
 
         What is left by held cells goes to the other cells in proportion; where these have no value, in proportion to
         what they were `before`, and where that is 0, too, evenly to those that may be positive (`supported`).
@@ -124,13 +124,13 @@ class Constraints(ReadOnlyArrays):
         return np.where(free, cells * share[line], self.fixed)
 
     def free_parameters(self, layout: Layout, learnt: np.ndarray) -> int:
-        """How many parameters are free: cells that are not held, less one for each row, equal rows once."""
+        """Return the number of free parameters: cells not held, less one for each row; equal rows count once."""
         own = (self.leader == np.arange(layout.size)) & learnt & self.is_free
         return int(np.maximum(np.bincount(layout.line_of, own, minlength=len(layout.lines)) - 1, 0).sum())
 
 
 def _shared(fixed: np.ndarray, leader: np.ndarray) -> np.ndarray:
-    """The held probabilities of all rows that are equal to a row with held cells."""
+    """Return the held probabilities, copied to all rows that are equal to a row with held cells."""
     known = ~np.isnan(fixed)
     low, high = np.full(len(fixed), np.inf), np.full(len(fixed), -np.inf)
     np.minimum.at(low, leader[known], fixed[known])
@@ -142,7 +142,7 @@ def _shared(fixed: np.ndarray, leader: np.ndarray) -> np.ndarray:
 
 
 def _equal_lines(parts: list[Any], layout: Layout, entry: Any) -> list[np.ndarray]:
-    """The numbers of the lines of each set of equal rows: of whole tables row by row, or of rows that are named."""
+    """Return the numbers of the lines of each set of equal rows, from whole tables or from named rows."""
     if all(isinstance(part, str) for part in parts):
         rows = {layout.table_shapes[layout.table_number(part)] for part in parts}
         if len(rows) > 1:

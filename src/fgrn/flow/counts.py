@@ -32,7 +32,7 @@ class Counts:
     weight: float
 
     def joined(self, other: Counts) -> Counts:
-        """Add other counts in place, for counts that nobody else refers to."""
+        """Add other counts in place; only for counts that nothing else refers to."""
         np.add(self.values, other.values, out=self.values)
         return Counts(self.values, self.log_likelihood + other.log_likelihood, self.weight + other.weight)
 
@@ -55,12 +55,12 @@ class CountEach:
 
 
 def decayed(running: np.ndarray | None, fresh: np.ndarray, step: float) -> np.ndarray:
-    """Counts among which earlier ones decay: (1 - step) * running + step * fresh. The step 1 forgets all of them."""
+    """Return counts in which earlier ones decay, (1 - step) * running + step * fresh; step 1 forgets them all."""
     return fresh if step == 1.0 or running is None else (1 - step) * running + step * fresh
 
 
 class CountingMethod(NamedTuple):
-    """How an E-step is computed: which kernel, how many rows in an epoch and in a block, on how many threads.
+    """The method of an E-step: the kernel, the numbers of rows per epoch and per block, and the threads.
 
     `shareable`: whether several threads may count at the same time, each under parameters of its own.
     """
@@ -74,12 +74,12 @@ class CountingMethod(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LocalEStep:
-    """The E-step over rows that this process reads: a table in memory, or in files mapped into it.
+    """The E-step over rows that this process can read: in memory, or in memory-mapped files.
 
     `hold=True` keeps the messages of the first cycle for the others (the paper's batch learning);
-    `hold=False` makes them again from the parameters the epoch began with, in constant memory.
-    `merge=True` counts equal rows once, with their weight; None finds out whether that pays.
-    `rests=True` gives memory back after every count, where several of these share a machine.
+    `hold=False` recomputes them from the parameters at the start of the epoch, in constant memory.
+    `merge=True` counts equal rows once, with their weight; None decides by a sample whether that is faster.
+    `rests=True` frees memory after every count, for several E-steps on one machine.
     """
 
     engine: Engine
@@ -98,7 +98,7 @@ class LocalEStep:
 
     @cached_property
     def _rows(self) -> Evidence:
-        """The rows that are counted: all of them, or the distinct ones with weights."""
+        """The rows to count: all of them, or the distinct ones with weights."""
         found = None if self.merge is False else merged(self.evidence, always=self.merge is True)
         return found or self.evidence
 
@@ -116,7 +116,7 @@ class LocalEStep:
 
     @cached_property
     def _sweepers(self) -> dict[int, Callable[[np.ndarray], Messages]]:
-        """By variable, what computes its posterior in each row."""
+        """By variable, the function that computes its posterior in each row."""
         return {}
 
     @property
@@ -145,7 +145,7 @@ class LocalEStep:
         return self._checked(found)
 
     def _count_each(self, prepared: CountsTogether, values: Sequence[np.ndarray]) -> list[Counts | None]:
-        """The expected counts under each of several vectors of parameters; None for one to be counted by itself."""
+        """Return the expected counts under each of several vectors of parameters; None for one to be counted alone."""
         try:
             every = prepared.counts_of_each(values, self.expect)
         finally:
@@ -162,7 +162,7 @@ class LocalEStep:
         return self.count(values), self._sweepers[edge](values).marginal(name)
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
-        """Return a function from tables to expected counts, with the messages held as they are under `values`."""
+        """Return a function from tables to expected counts, with the messages held as computed under `values`."""
         recount = self._whole.load(values).recounting(self.hold, self.expect)
         return lambda tables: self._checked(recount(tables))
 

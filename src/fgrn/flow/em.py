@@ -5,7 +5,7 @@ epoch:  Counts = E-step(parameters)        every block from the messages at its 
         K > 1: the tables again from the same messages, cycle after cycle
 
 In mini-batch EM an epoch is such a step for each batch of rows, from counts that decay: see `fgrn.flow.minibatch`.
-With rows kept back, learning keeps the parameters under which these were the most probable after an epoch.
+With held-out rows, learning keeps the parameters under which these were the most probable after an epoch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["EStep", "ESteps", "Explained", "History", "Keeper", "Outcome", "Rule
 
 
 Outcome: TypeAlias = tuple[Parameters, History]
-"""What learning comes to."""
+"""The result of learning: parameters and history."""
 
 Watcher = Callable[[int, int, float], object]
 """Called after every epoch with the number of the start, of the epoch, and the log-likelihood per row.
@@ -48,7 +48,7 @@ What it watches is the likelihood the epoch began with. If it returns True the e
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """The state of one random start: everything that is needed to continue it.
+    """The state of one random start: everything needed to continue it.
 
     parameters    as they are after its epochs
     likelihoods   and `objectives`, one for each epoch, as in `History`
@@ -59,7 +59,7 @@ class Start:
                   it has ended
     extrapolation where it is in a round of accelerated EM
     running       the decayed counts of mini-batch EM
-    validations   the mean log-likelihood of rows kept back after each epoch, if there are any, and
+    validations   the mean log-likelihood of held-out rows after each epoch, if there are any, and
     best          the values of the parameters after the epoch at which that was largest
     row_counts    the expected count of each row of the tables, in the last epoch
     """
@@ -80,18 +80,18 @@ class Start:
 
     @property
     def epochs(self) -> int:
-        """How many epochs were run."""
+        """The number of epochs that were run."""
         return len(self.likelihoods)
 
     @property
     def kept(self) -> list[Parameters]:
-        """All parameters of the state: the current ones, the best, and those of a round of accelerated EM."""
+        """All parameters in the state: the current ones, the best, and those of a round of accelerated EM."""
         others = (self.best, self.extrapolation.first, self.extrapolation.ahead)
         return [self.parameters, *(replace(self.parameters, values=one) for one in others if one is not None)]
 
     @property
     def result(self) -> Parameters:
-        """The parameters that learning comes to: the best by the rows kept back, or those as they are."""
+        """The parameters to return: those with the best held-out likelihood, or the current ones."""
         return self.parameters if self.best is None else replace(self.parameters, values=self.best)
 
     def has_ended(self, rule: Rule) -> bool:
@@ -99,17 +99,17 @@ class Start:
         return self.converged or self.stopped or self.epochs >= rule.epochs or self._is_impatient(rule)
 
     def _is_impatient(self, rule: Rule) -> bool:
-        """Whether too many epochs have passed since the rows kept back were the most probable."""
+        """Whether too many epochs have passed since the held-out likelihood was best."""
         if rule.patience is None or not self.validations:
             return False
         return len(self.validations) - 1 - int(np.argmax(self.validations)) >= rule.patience
 
 
 class Keeper(Protocol):
-    """Stores the state of learning (a checkpoint), so that it can continue after an interruption."""
+    """The protocol of an object that stores the state of learning (a checkpoint), to continue after an interruption."""
 
     def begun(self, spec: Specification, parameters: Parameters, rule: Rule) -> tuple[Parameters, list[Start]]:
-        """Return the initial parameters and the starts so far; the given parameters and none at the first time.
+        """Return the initial parameters and the starts so far; in a new run, the given parameters and no starts.
 
         The parameters of the keeper take the place of those given.
         """
@@ -173,7 +173,7 @@ def learn(
         try:
             _in_step([run(number) for number in numbers], counted)
         except BaseException:
-            has_failed.set()  # the others need not go on
+            has_failed.set()  # the others can stop
             raise
 
     counted = partial(_counted, esteps, spec, smoothing, esteps.together if starts_together > 1 else None)
@@ -198,7 +198,7 @@ def outcome(starts: Sequence[Start], best: int, finals: Sequence[float | None], 
 
 
 class _Counted(NamedTuple):
-    """What a start is told of the parameters it asked about: counts, the log prior, and their update if it is known."""
+    """The E-step under one vector of parameters: counts, the log prior and, if known, the updated parameters."""
 
     counts: Counts
     log_prior: float
@@ -206,14 +206,14 @@ class _Counted(NamedTuple):
 
     @property
     def objective(self) -> float:
-        """The logarithm of what learning makes as large as it can."""
+        """The objective of learning: log-likelihood plus log prior."""
         return self.counts.log_likelihood + self.log_prior
 
 
 def _in_step(
     runs: Sequence[Generator[np.ndarray, _Counted]], counted: Callable[[list[np.ndarray]], list[_Counted]]
 ) -> None:
-    """Run starts until all have ended: whatever parameters they ask about next are counted in one call."""
+    """Run several starts until all have ended; in each step, one call counts the rows for all of them."""
     asked: dict[Generator[np.ndarray, _Counted], np.ndarray] = {}
     for run in runs:
         with suppress(StopIteration):  # it had ended before
@@ -233,7 +233,7 @@ def _counted(
     together: CountEach | None,
     asked: Sequence[np.ndarray],
 ) -> list[_Counted]:
-    """Count all rows under each vector of parameters that is asked about: several of them `together`, if that can be.
+    """Count all rows under each of several vectors of parameters, in one call (`together`) if that is possible.
 
     With these the prior and the update of all are computed at once, too.
     """
@@ -247,7 +247,7 @@ def _counted(
 
 
 class _Epoch(NamedTuple):
-    """What an epoch came to: what was counted, with which parameters, and what they became if that is known."""
+    """The result of an epoch: the counts, the parameters they were computed with and, if known, the updated ones."""
 
     counts: Counts
     objective: float
@@ -267,18 +267,18 @@ def _epochs(
     watch: Watcher | None,
     keep: Callable[[Start], None],
 ) -> Generator[np.ndarray, _Counted]:
-    """Run the remaining epochs of a start; yields parameters that it has to know the counts under.
+    """Run the remaining epochs of a start, as a generator that yields parameters and receives their counts.
 
     Args:
-        esteps: over all rows, batches of them, and those kept back.
+        esteps: over all rows, batches of them, and those held out.
         spec: which parameters are learnt.
         origin: the parameters before and after the random draw.
         start: its state so far.
         rule: when to stop.
         smoothing: counts that are added.
         number: of the start.
-        watch: is told of every epoch.
-        keep: is given the state of the start after every epoch.
+        watch: called after every epoch.
+        keep: called with the state of the start after every epoch.
     """
     (before, begun), resumed = origin, start
     while not start.has_ended(rule):
@@ -317,7 +317,7 @@ def _epochs(
 def _epoch(
     esteps: ESteps, spec: Specification, before: Parameters, start: Start, rule: Rule, smoothing: Smoothing, number: int
 ) -> Generator[np.ndarray, _Counted, _Epoch]:
-    """Count all rows once: with the parameters as they are or extrapolated, or batch after batch."""
+    """Count all rows once, under the current or extrapolated parameters, or batch after batch."""
     ahead, began_with = start.extrapolation.ahead, start.parameters
     if esteps.batches:
         passed = one_pass(
@@ -338,7 +338,7 @@ def _epoch(
 
 
 def _validated(esteps: ESteps, start: Start, parameters: Parameters) -> tuple[tuple[float, ...], np.ndarray | None]:
-    """The likelihoods of rows kept back with that under the parameters now, and the values with the largest."""
+    """Return the held-out likelihoods including that of these parameters, and the parameters with the largest."""
     if esteps.held_out is None:
         return (), None
     score = esteps.score(parameters.values)
@@ -354,7 +354,7 @@ def _ended(
     before: Parameters,
     earlier: tuple[Parameters, Start],
 ) -> Start:
-    """Return a start at its end: rows of tables without data are as before learning, and recorded.
+    """Return a start after its last epoch: rows of tables without data keep their values, and are recorded.
 
     These are lines without counts, and those that learning has not moved from where they were drawn, since all that is
     counted for them are values the model itself expects in place of missing ones.
@@ -396,7 +396,7 @@ def _more_cycles(
     rule: Rule,
     smoothing: Smoothing,
 ) -> Parameters:
-    """Run cycles 2 to K: update the tables from the messages that the epoch began with, until they converge."""
+    """Run cycles 2 to K: update the tables with the messages from the start of the epoch, until they converge."""
     began_with, parameters = began_with.handed_over(), parameters.handed_over()
     recount = cycles(began_with.values)
     moving = {number for number, learnt in enumerate(spec.learnt_tables) if learnt}

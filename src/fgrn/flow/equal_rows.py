@@ -13,7 +13,7 @@ from ..plan.plan import Plan
 from ..tables.encoded import Evidence
 
 SAMPLE = 2**14
-"""Rows that are looked at to guess how many distinct ones there are."""
+"""The size of the sample from which the number of distinct rows is estimated."""
 
 WORTH, STILL_WORTH = 0.5, 0.8
 """The share of distinct rows below which merging pays: as guessed from the sample, and as found."""
@@ -43,7 +43,7 @@ def merged(evidence: Evidence, always: bool = False) -> Evidence | None:
 
 
 def _guessed_share(evidence: Evidence) -> float:
-    """Estimate the share of distinct rows from repeats in a sample, as if all were equally frequent."""
+    """Estimate the share of distinct rows from repeats in a sample, as if all rows were equally frequent."""
     step = max(1, evidence.rows // SAMPLE)
     sample = evidence.take(slice(None, None, step))
     repeats = sample.rows - len(np.unique(_keys(sample)))
@@ -68,12 +68,12 @@ MOST_KINDS = 2**16
 """Joint states of all columns, missing values included, up to which each combination has a number."""
 
 FEW_KINDS = 64
-"""As many kinds of rows have their messages computed whether they occur or not: finding out would take longer."""
+"""Up to this many kinds of rows, the messages of all are computed: finding those that occur would take longer."""
 
 
 @dataclass(frozen=True, eq=False)
 class Kinds:
-    """Kinds of rows, which are those with equal codes of some variables.
+    """Kinds of rows: all rows with equal codes of some variables are of one kind.
 
     which   (rows,): the kind of each row
     all     whether every possible kind is there, in order, so that the rows of another table have the same ones
@@ -88,7 +88,7 @@ class Kinds:
 
     @cached_property
     def evidence(self) -> Evidence:
-        """A row of each kind, with nothing else known."""
+        """Return a row of each kind, with all other values missing."""
         names = tuple(self.plan.names[edge] for edge in self.edges)
         return Evidence.of_codes(names, np.asfortranarray(self.codes(), dtype=np.int32)).on(self.plan)
 
@@ -121,7 +121,7 @@ def kinds_of_rows(evidence: Evidence, plan: Plan, edges: Sequence[int]) -> Kinds
 
 
 def _every_kind(widths: Sequence[int]) -> np.ndarray:
-    """The codes of every kind, UNKNOWN among them, (kinds, variables): those of the last variable change fastest."""
+    """Return the codes of every possible kind, UNKNOWN included, (kinds, variables), last variable fastest."""
     number = np.arange(math.prod(widths))
     codes = np.empty((len(number), len(widths)), dtype=np.intp)
     for place in range(len(widths) - 1, -1, -1):

@@ -1,4 +1,4 @@
-"""E-steps: the protocol that the EM loop asks for expected counts, and those of one run of learning."""
+"""E-steps: the protocol by which the EM loop gets expected counts, and the E-steps of one run of learning."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class TogetherEStep(Protocol):
 
     @property
     def together(self) -> CountEach | None:
-        """What counts so, with the same bits as `count`; None if these rows have to be counted one by one."""
+        """Return the function that counts under several vectors of parameters, with the bits of `count`; or None."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class ESteps:
 
     whole     over all rows, whose weight is `weight`
     batches   over each batch of rows in mini-batch EM; none where tables are updated once an epoch
-    held_out  over the rows that are kept back, if there are any
+    held_out  over the held-out rows, if there are any
     cycles    given parameters, counts again with held messages, where an epoch has several cycles
     """
 
@@ -79,16 +79,16 @@ class ESteps:
 
     @property
     def method(self) -> CountingMethod:
-        """How rows are counted: all of them, or a batch."""
+        """The method by which rows are counted: all of them, or a batch."""
         return (self.batches[0] if self.batches else self.whole).method
 
     @property
     def together(self) -> CountEach | None:
-        """What counts all rows under several vectors of parameters in one call; None if nothing does."""
+        """Return the function that counts all rows under several vectors of parameters at once, or None."""
         return self.whole.together if isinstance(self.whole, TogetherEStep) and not self.batches else None
 
     def score(self, values: np.ndarray) -> float:
-        """The mean log-likelihood of a row that was kept back; minus infinity if one is impossible."""
+        """Return the mean log-likelihood of the held-out rows; minus infinity if one is impossible."""
         if self.held_out is None:
             return 0.0
         try:
@@ -100,7 +100,7 @@ class ESteps:
 
 @dataclass(frozen=True)
 class Explained:
-    """An E-step whose errors explain why a row is impossible; `explain` makes the error, given the parameters."""
+    """An E-step whose errors explain why a row is impossible; `explain` returns the error, given the parameters."""
 
     estep: WholeEStep
     explain: Callable[[ImpossibleEvidence, np.ndarray], ImpossibleEvidence]
@@ -112,7 +112,7 @@ class Explained:
 
     @property
     def together(self) -> CountEach | None:
-        """See `TogetherEStep`; parameters under which a row is impossible are counted by themselves."""
+        """See `TogetherEStep`; parameters under which a row is impossible are counted alone."""
         return self.estep.together if isinstance(self.estep, TogetherEStep) else None
 
     def count(self, values: np.ndarray) -> Counts:

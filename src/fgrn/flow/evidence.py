@@ -1,7 +1,7 @@
-"""Evidence: any table becomes codes and distributions by variable; what counts as missing is in `tables.missing`.
+"""Evidence: any table becomes codes and distributions by variable; missing values are defined in `tables.missing`.
 
-A value is a label, a code, unknown, or a distribution. Hard values become codes; distributions are scaled to sum to
-one, and what was taken out is kept per row, since it enters the likelihood.
+A value is a label, a code, missing, or a distribution. Hard values become codes; distributions are scaled to sum to
+one, and the scale is kept per row, since it enters the likelihood.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def encode(
     rows: int | None = None,
     continuous: Sequence[str] = (),
 ) -> Evidence:
-    """The evidence in a table. A variable the table does not name is unknown; without any column there is one row.
+    """Return the evidence in a table; variables without a column are unknown, and a table without columns has one row.
 
     Args:
         variables: those of a network, or of any model.
@@ -103,7 +103,7 @@ def encode(
 
 
 def _continuous_numbers(names: Sequence[str], columns: Mapping[str, Any], rows: int) -> np.ndarray:
-    """The numbers of continuous columns, (rows, names), NaN where one is missing; (rows, 0) if none is there."""
+    """Return the numbers of continuous columns, (rows, names), NaN where missing; (rows, 0) without such columns."""
     if not any(name in columns for name in names):
         return np.zeros((rows, 0))
     out = np.empty((rows, len(names)), order="F")
@@ -118,7 +118,7 @@ def _continuous_numbers(names: Sequence[str], columns: Mapping[str, Any], rows: 
 
 
 def _numbers_of(column: Any, name: str) -> np.ndarray:
-    """The numbers of a continuous column as float64, NaN where one is missing."""
+    """Return the numbers of a continuous column as float64, NaN where one is missing."""
     if frames.is_numbers(column):
         found = np.asarray(column, dtype=np.float64)
     else:
@@ -127,15 +127,15 @@ def _numbers_of(column: Any, name: str) -> np.ndarray:
             if is_missing_value(value):
                 continue
             if isinstance(value, (str, bytes)) or not isinstance(value, (int, float, np.number)):
-                raise EvidenceError(f"{value!r} is no number.", row=row, column=name, value=value)
+                raise EvidenceError(f"{value!r} is not a number.", row=row, column=name, value=value)
             found[row] = float(value)
     return found
 
 
 def _codes_of_few_rows(variables: Variables, columns: Mapping[str, Any], rows: int) -> np.ndarray | None:
-    """The codes of a few rows, looked up value by value, (rows, columns); None if some value is no plain state.
+    """Return the codes of a few rows, looked up one by one, (rows, columns); None if a value is not a plain state.
 
-    What is no plain state (a distribution, an error) is left to those who look at whole columns.
+    Anything that is not a plain state (a distribution, an error) is left to the functions for whole columns.
     """
     found = []
     for name, column in columns.items():
@@ -152,7 +152,7 @@ def _codes_of_few_rows(variables: Variables, columns: Mapping[str, Any], rows: i
 
 
 def _plain_values(column: Any, rows: int) -> list[Any] | None:
-    """The values of a short column, as Python has them."""
+    """Return the values of a short column as Python values."""
     if isinstance(column, list):
         return column
     if isinstance(column, frames.Coded):
@@ -167,7 +167,7 @@ def _plain_values(column: Any, rows: int) -> list[Any] | None:
 
 
 def _plain_codes(labels: Labels, values: list[Any], coded: bool) -> list[int] | None:
-    """The codes of some values, which are codes already if `coded`; None if one of them is no plain state."""
+    """Return the codes of some values, unchanged if `coded`; None if one of them is not a plain state."""
     if coded:
         return values if min(values, default=0) >= UNKNOWN and max(values, default=0) < len(labels) else None
     table = None if isinstance(labels, range) else _codes(labels)
@@ -190,23 +190,23 @@ def _plain_codes(labels: Labels, values: list[Any], coded: bool) -> list[int] | 
 
 
 def known_names(evidence: Evidence) -> set[str]:
-    """The variables whose state is known in every row."""
+    """Return the variables whose state is known in every row."""
     return {evidence.columns[column] for column in np.flatnonzero((evidence.codes >= 0).all(axis=0)).tolist()}
 
 
 def code_type(most: int) -> type[np.signedinteger[Any]]:
-    """The narrowest integer type that holds the codes of `most` states."""
+    """Return the narrowest integer type that holds the codes of `most` states."""
     return np.int8 if most <= 2**7 else np.int16 if most <= 2**15 else np.int32
 
 
 def _code_type(variables: Variables, columns: Mapping[str, Any]) -> type[np.signedinteger[Any]]:
-    """The narrowest integers that hold the states of these variables."""
+    """Return the narrowest integer type that holds the states of these variables."""
     return code_type(max((len(variables.labels[variables.index[name]]) for name in columns), default=1))
 
 
 @lru_cache(maxsize=1024)
 def _codes_of_words(labels: Labels) -> dict[str, int]:
-    """The codes of the labels that are words."""
+    """Return the codes of the labels that are words."""
     if isinstance(labels, range):
         return {}
     return {label: code for code, label in enumerate(labels) if isinstance(label, str)}
@@ -214,7 +214,7 @@ def _codes_of_words(labels: Labels) -> dict[str, int]:
 
 @lru_cache(maxsize=1024)
 def _codes(labels: Labels) -> dict[Any, int]:
-    """The code of every label, and every code where labels are words."""
+    """Return the code of every label and, if labels are words, of every code itself."""
     table: dict[Any, int] = {label: code for code, label in enumerate(labels)}
     if takes_codes(labels):
         table.update((code, code) for code in range(len(labels)))
@@ -242,19 +242,19 @@ class _Column:
         return self._distinct(column) if isinstance(column, frames.DictionaryColumn) else self._values(column)
 
     def is_counted(self, column: Any) -> bool:
-        """Whether the values are codes already: plain numbers, for a variable whose states are numbered from 0."""
+        """Return whether the values are codes already: plain numbers, for a variable whose states are numbered."""
         if isinstance(column, frames.Coded):
             return True
         plain = isinstance(column, np.ndarray) and column.ndim == 1 and not np.ma.isMaskedArray(column)
         return plain and column.dtype.kind in "biuf" and isinstance(self.labels, range)
 
     def count(self, column: np.ndarray | frames.Coded, rows: slice, out: np.ndarray) -> None:
-        """Check and copy the codes of some rows of such a column."""
+        """Check and copy the codes of some rows of a column for which `is_counted`."""
         into = out[rows]
         if isinstance(column, frames.Coded):
             given = column.codes[rows]
             if given.min() < UNKNOWN or given.max() >= len(self.labels):
-                raise EvidenceError("it holds a code that is no position of a state, nor -1.", column=self.name)
+                raise EvidenceError("it holds a code that is neither the position of a state nor -1.", column=self.name)
             into[...] = given
             return
         part = column[rows]
@@ -291,7 +291,7 @@ class _Column:
         return np.array(found, dtype=np.int32)[inverse]
 
     def _looked_up(self, column: np.ndarray) -> np.ndarray | None:
-        """The codes of integers, by a table of all from the smallest to the largest; None if it would be too long."""
+        """Return the codes of integers, by a table from the smallest to the largest; None if it would be too long."""
         low, high = int(column.min()), int(column.max())
         if high - low >= WIDEST_LOOKUP:
             return None
@@ -349,7 +349,7 @@ class _Column:
         return np.array(codes, dtype=np.int32), soft
 
     def _without(self, row: int, value: frames.Not, code: Callable[[Any], int]) -> np.ndarray:
-        """A weight of 1 for every state that is not ruled out."""
+        """Return weights of 1 for every state that is not excluded, and 0 for the others."""
         weights = np.ones(len(self.labels))
         for state in value.states:
             try:
@@ -367,7 +367,7 @@ class _Column:
         def code(value: Any) -> int:
             if is_missing_value(value):
                 return UNKNOWN
-            if coded and isinstance(value, (bool, np.bool_)):  # true or false is no position
+            if coded and isinstance(value, (bool, np.bool_)):  # true or false is not a position
                 raise KeyError(value)
             return table[value.item() if isinstance(value, np.generic) else value]
 

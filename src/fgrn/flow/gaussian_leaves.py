@@ -1,7 +1,7 @@
-"""Gaussian leaves: columns of numbers that are normally distributed in each state of one hidden variable.
+"""Gaussian leaves: continuous columns that are normally distributed in each state of one hidden variable.
 
-In state k the columns are independent, with means m_kd and variances v_kd. What the numbers x of a row say of the state
-is a soft message to the hidden variable; what the row adds to the counts are moments, weighted by its posterior p:
+In state k the columns are independent, with means m_kd and variances v_kd. The likelihood of the numbers x of a row is
+a soft message to the hidden variable; the row adds moments to the counts, weighted by its posterior p:
 
     message    log P(x | k) = sum over observed d of  -1/2 (x_d - m_kd)^2 / v_kd - 1/2 log(2 pi v_kd)
     counts     W_kd = sum of p_k,  X_kd = sum of p_k x_d,  Q_kd = sum of p_k x_d^2     over rows in which d is observed
@@ -56,7 +56,7 @@ class Moments(NamedTuple):
     variances: np.ndarray
 
     def of_column(self, place: int) -> Moments:
-        """The means and variances of one column, each (states,)."""
+        """Return the means and variances of one column, each (states,)."""
         return Moments(self.means[:, place], self.variances[:, place])
 
 
@@ -93,7 +93,7 @@ class LogDensities(NamedTuple):
 
 @dataclass(frozen=True)
 class GaussianLeaves:
-    """Columns of numbers that are normally distributed in each state of a hidden variable.
+    """Continuous columns that are normally distributed in each state of a hidden variable.
 
     variable    the name of the hidden variable, and `states`: how many it has
     columns     the names of the columns
@@ -119,7 +119,7 @@ class GaussianLeaves:
         weights: np.ndarray, start: tuple[tuple[float, ...], ...] | None = None,
         release: Callable[[], None] | None = None,
     ) -> GaussianLeaves:  # fmt: skip
-        """Leaves in the units of a table, (rows, columns), with NaN where a number is missing.
+        """Return the leaves in the units of a table, (rows, columns), with NaN for missing numbers.
 
         `release` is called after each block of rows, to free the memory that rows on disk take.
         """
@@ -174,7 +174,7 @@ class GaussianLeaves:
 
     @cached_property
     def equal_cells(self) -> np.ndarray:
-        """(size,): the parameter that each parameter is equal to: itself, or the first of a shared variance."""
+        """(size,): for each parameter the one it is equal to: itself, or the first of a shared variance."""
         means, logs = np.arange(self.size).reshape(2, *self.shape)
         shared = {"diagonal": logs, "spherical": logs[:, :1], "tied": logs[:1]}[self.covariance]
         return np.concatenate([means.ravel(), np.broadcast_to(shared, self.shape).ravel()])
@@ -186,7 +186,7 @@ class GaussianLeaves:
     # Parameters
 
     def initial(self) -> np.ndarray:
-        """The parameters before learning: those of the whole table in every state, or the start that was given."""
+        """Return the parameters before learning: moments of the table in every state, or given initial values."""
         out = np.zeros(self.size)
         if self.start is not None:
             centres, scales = self._units
@@ -194,31 +194,31 @@ class GaussianLeaves:
         return out
 
     def drawn(self, generator: np.random.Generator) -> np.ndarray:
-        """Parameters to start from at random: means as different as rows are, and the variances of the table."""
+        """Return random initial parameters: means drawn with the spread of the rows, and the variances of the table."""
         out = self.initial()
         if self.start is None:
             out[: self.size // 2] = generator.standard_normal(self.size // 2)
         return out
 
     def estimates(self, parameters: np.ndarray) -> Moments:
-        """Means and variances in the units of the table."""
+        """Return means and variances in the units of the table."""
         means, logs = self._parts(parameters)
         centres, scales = self._units
         return Moments(centres + scales * means, scales**2 * np.exp(logs))
 
     def parameters_of(self, moments: Moments) -> np.ndarray:
-        """The parameters with these means and variances, in the units of the table; no variance is below its limit."""
+        """Return the parameters with these means and variances, in the table's units, and variances within limits."""
         centres, scales = self._units
         logs = np.log(np.maximum(moments.variances / scales**2, LEAST_VARIANCE))
         return np.concatenate([((moments.means - centres) / scales).ravel(), logs.ravel()])
 
     def at_limit(self, moments: Moments) -> np.ndarray:
-        """(states, columns): which variances are at their limit."""
+        """(states, columns): which variances are at their lower limit."""
         found: np.ndarray = moments.variances <= LEAST_VARIANCE * (1 + 1e-9) * self._units[1] ** 2
         return found
 
     def ordered(self, parameters: np.ndarray, order: np.ndarray) -> np.ndarray:
-        """The parameters with states in another order."""
+        """Return the parameters with states in another order."""
         return np.concatenate([part[order].ravel() for part in self._parts(parameters)])
 
     def _parts(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -235,7 +235,7 @@ class GaussianLeaves:
         return LogDensities(-0.5 * precision, means * precision, constant, constant.sum(axis=1)[:, None])
 
     def counts(self, shares: np.ndarray, rows: StandardNumbers) -> np.ndarray:
-        """The moments of rows that belong to states in these shares, (rows, states): W, X and Q in one vector."""
+        """Return the moments W, X and Q of rows, as one vector, given posteriors of states, (rows, states)."""
         total = np.zeros((3, *self.shape))
         for part, values, known in rows.blocks():
             share = shares[part].T
@@ -245,7 +245,7 @@ class GaussianLeaves:
         return total.ravel()
 
     def expected_counts(self, shares: np.ndarray, moments: Moments) -> np.ndarray:
-        """The moments per row that the model expects, with states in these shares and every number known."""
+        """Return the moments per row that the model expects, given shares of states and no missing numbers."""
         means, logs = self._parts(self.parameters_of(moments))
         weight = np.broadcast_to(shares[:, None], self.shape)
         return np.concatenate([weight, weight * means, weight * (np.exp(logs) + means**2)]).ravel()
@@ -260,7 +260,7 @@ class GaussianLeaves:
     def updated(
         self, counts: np.ndarray, parameters: np.ndarray, constraints: MomentConstraints | None = None
     ) -> np.ndarray:
-        """The parameters from moments, under constraints; where there are no moments they stay as they are."""
+        """Return the parameters from moments, under constraints; parameters without moments are unchanged."""
         weight, sums, squares = (part.ravel() for part in counts.reshape(3, *self.shape))
         half = self.size // 2
         means, logs = (part.ravel().copy() for part in self._parts(parameters))
@@ -288,7 +288,7 @@ class GaussianLeaves:
         return np.concatenate([means, np.where(np.isnan(fixed[half:]), logs, fixed[half:])])
 
     def within_limits(self, parameters: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
-        """Extrapolated parameters; the others if one of them is no number, or a variance is below its limit."""
+        """Return extrapolated parameters; the previous ones if one is not finite, or a variance is below its limit."""
         logs = self._parts(parameters)[1]
         fine = np.isfinite(parameters).all() and logs.min(initial=0.0) >= np.log(LEAST_VARIANCE) and logs.max() < 600
         return parameters if fine else otherwise
@@ -296,14 +296,14 @@ class GaussianLeaves:
 
 @dataclass(frozen=True, eq=False)
 class StandardNumbers:
-    """Standardised numbers of rows, 0 where one is missing, and which are known; None if all are."""
+    """Standardised numbers of rows, 0 for missing ones, and which are known; None if all are."""
 
     values: np.ndarray
     known: np.ndarray | None
 
     @classmethod
     def of(cls, leaves: GaussianLeaves, numbers: np.ndarray) -> StandardNumbers:
-        """The standardised numbers of a table, (rows, columns), with NaN where a number is missing."""
+        """Return the standardised numbers of a table, (rows, columns), with NaN for missing numbers."""
         centres, scales = leaves._units
         values = np.empty(numbers.shape, order="F")  # a few long columns are quicker than many short rows
         np.divide(np.subtract(numbers, centres, out=values), scales, out=values)
@@ -314,6 +314,6 @@ class StandardNumbers:
         return cls(values, ~missing)
 
     def blocks(self) -> Iterator[tuple[slice, np.ndarray, np.ndarray | None]]:
-        """Blocks of rows: which, their numbers, and which of these are known, as 1 and 0."""
+        """Yield blocks of rows: their slice, numbers, and which of these are known, as 1 and 0."""
         for part in blocks_of_rows(len(self.values), ROWS_AT_ONCE):
             yield part, self.values[part], None if self.known is None else self.known[part].astype(np.float64)

@@ -1,4 +1,4 @@
-"""The history of learning, epoch by epoch, and what of it is kept with a model."""
+"""The history of learning by epoch, and the training record that is kept with a model."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from .rule import Rule
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """The course of learning, of the random start that was kept: log-likelihood per epoch, convergence, execution.
+    """The history of the random start that was kept: log-likelihood per epoch, convergence, execution.
 
     log_likelihood  (epochs,): total over rows, of the parameters each epoch began with
     objective       (epochs,): the same with the logarithm of the smoothing's Dirichlet prior; never falls at K = 1
     weight          the total weight of the rows, so that log_likelihood / weight is per row
     converged       whether the tolerance was met before the epochs were used up
     start           which random start was kept, and `starts` what they were compared by: the final objective of each
-                    or, with rows kept back, the largest of its `validation`
-    not_estimated   rows of tables, by the name of the table, of which the data say nothing: no row of the data counts
-                    for them, or only with a missing value. They are as they were before learning, which is uniform
-                    unless they were given or learnt before. A prior has row 0.
-    validation      (epochs,): the mean log-likelihood of a row kept back, of the parameters after each epoch; the best
+                    or, with held-out rows, the largest of its `validation`
+    not_estimated   rows of tables, by the name of the table, that the data do not determine: no row of the data counts
+                    for them, or only with a missing value. They keep their values from before learning, which are
+                    uniform unless given or learnt before. A prior has row 0.
+    validation      (epochs,): the mean log-likelihood of a row held out, of the parameters after each epoch; the best
                     of them were kept. Empty without such rows
-    execution       how it was run, in words: engine, kernel, rows, threads
+    execution       how learning was executed, as text: engine, kernel, rows, threads
     row_counts      the expected count of each row of all tables in the last epoch, in the order of the parameters;
                     empty where it was not kept
     """
@@ -52,17 +52,17 @@ class History:
 
     @property
     def epochs(self) -> int:
-        """How many epochs were run."""
+        """The number of epochs that were run."""
         return len(self.log_likelihood)
 
     @property
     def best_epoch(self) -> int | None:
-        """The number of the epoch, from 0, after which rows kept back were the most probable; None without such."""
+        """The epoch, counted from 0, with the best held-out likelihood; None without held-out rows."""
         return int(np.argmax(self.validation)) if len(self.validation) else None
 
     @property
     def per_row(self) -> np.ndarray:
-        """The mean log-likelihood of a row, per epoch."""
+        """The mean log-likelihood per row, for each epoch."""
         return self.log_likelihood / self.weight if self.weight else self.log_likelihood
 
     def __repr__(self) -> str:
@@ -72,16 +72,16 @@ class History:
         end = ", converged" if self.converged else ""
         shown = [self.log_likelihood[0], *self.log_likelihood[1:][-1:]]
         values = " ... ".join(f"{value:,.3f}" for value in shown)
-        text = f"History of {count}{end}; log-likelihood each began with: {values}"
+        text = f"History of {count}{end}; log-likelihood at the start of each: {values}"
         if self.best_epoch is not None:
             best = self.validation[self.best_epoch]
             text += f"; best validation {best:,.4f} per row, after epoch {self.best_epoch + 1}"
         return f"{text}; {self.told_not_estimated}" if self.not_estimated else text
 
     def to_frame(self) -> Any:
-        """The epochs as a pandas data frame: the log-likelihood that each began with, per row, and the objective.
+        """Return the epochs as a pandas data frame: log-likelihood at the start, the same per row, and the objective.
 
-        With rows kept back there is also their log-likelihood per row, after the epoch.
+        With held-out rows there is also their log-likelihood per row, after the epoch.
         """
         columns = {
             "log_likelihood": self.log_likelihood, "per_row": self.per_row, "objective": self.objective,
@@ -93,7 +93,7 @@ class History:
         )
 
     def _repr_html_(self) -> str:
-        """A line for the first epoch, the last, and some between them, with bars of what is gained."""
+        """Return an HTML table of the first epoch, the last and some between, with bars of the gain."""
         shown = sorted({round(place) for place in np.linspace(0, max(self.epochs - 1, 0), 8)}) if self.epochs else []
         low, high = (self.per_row.min(), self.per_row.max()) if self.epochs else (0.0, 0.0)
         rows = [
@@ -106,7 +106,7 @@ class History:
         end = "converged" if self.converged else "not converged"
         start = f", start {self.start + 1} of {len(self.starts)}" if len(self.starts) > 1 else ""
         caption = "; ".join(filter(None, [f"Learning: {end}{start}", self.execution, self.told_not_estimated]))
-        return html_table(caption, ["epoch", "log-likelihood it began with", "per row", ""], rows)
+        return html_table(caption, ["epoch", "log-likelihood at its start", "per row", ""], rows)
 
     @property
     def told_not_estimated(self) -> str:
@@ -147,14 +147,14 @@ def training_record(
 
 
 def batches_record(rule: Rule) -> dict[str, Any]:
-    """The settings of mini-batch EM, where it was."""
+    """Return the record of mini-batch EM settings; empty without mini-batches."""
     if rule.batch_size is None:
         return {}
     return {"batch_size": int(rule.batch_size), "step": list(rule.step) if isinstance(rule.step, tuple) else rule.step}
 
 
 def _validation_record(history: History) -> dict[str, Any]:
-    """The best likelihood of rows kept back, where there were some; None if it is minus infinity."""
+    """Return the record of the best held-out likelihood, if rows were held out; None if it is minus infinity."""
     if history.best_epoch is None:
         return {}
     best = float(history.validation[history.best_epoch])

@@ -1,4 +1,4 @@
-"""The E-step of a model with continuous columns: in each epoch their messages are evidence on the hidden variable.
+"""The E-step with continuous columns: in each epoch their likelihoods are soft evidence on the hidden variable.
 
 1. numbers of each row -> message to the hidden variable, by the means and variances of the moment
 2. the E-step over the other columns, with these messages as soft evidence: counts, and the posterior of each row
@@ -23,10 +23,10 @@ from .gaussian_leaves import GaussianLeaves, LogDensities, StandardNumbers
 
 
 class RowEStep(EStep, Protocol):
-    """An E-step that also tells the posterior of a hidden variable in each row."""
+    """The protocol of an E-step that also returns the posterior of a hidden variable in each row."""
 
     def count_with_posterior(self, values: np.ndarray, edge: int) -> tuple[Counts, np.ndarray]:
-        """The expected counts, and the posterior of a variable in each row, (rows, states)."""
+        """Return the expected counts, and the posterior of a variable in each row, (rows, states)."""
 
 
 ROWS_OF_PART = 2**16
@@ -76,7 +76,7 @@ class LeafEStep:
 
     @cached_property
     def method(self) -> CountingMethod:
-        """See `EStep`. Messages have one place, so that one thread counts at a time."""
+        """See `EStep`. One thread counts at a time, because messages share one array."""
         first = self._part(self._parts[0])
         inner = first.estep.method
         return inner._replace(
@@ -130,7 +130,7 @@ class LeafPart:
 
     @cached_property
     def _rows(self) -> tuple[RowEStep, np.ndarray, np.ndarray | None]:
-        """The E-step over the other columns, the array for messages to the hidden variable, and what is known of it."""
+        """The E-step over the other columns, the array for messages to the hidden variable, and the evidence on it."""
         told, room = self.evidence.with_distribution(self.edge, self.leaves.variable, self.leaves.states)
         given = self.evidence.slot[self.edge] >= 0
         return self.make(told), room, self.evidence.weights(self.edge, self.leaves.states) if given else None
@@ -154,7 +154,7 @@ class LeafPart:
 
 
 def with_messages(leaves: GaussianLeaves, densities: LogDensities, edge: int, evidence: Evidence) -> Evidence:
-    """The rows with what their numbers say as evidence on the hidden variable, under the given densities."""
+    """Return the rows with the likelihoods of their numbers as evidence on the hidden variable."""
     if not evidence.numbers.shape[1]:
         return evidence
     scale = np.empty(evidence.rows)

@@ -82,10 +82,10 @@ REMEDIES = (
 
 
 def refuse_impossible(impossible: np.ndarray, remedies: Sequence[str | Remedy] = REMEDIES) -> None:
-    """Raise if there are rows of probability zero, naming them."""
+    """Raise ImpossibleEvidence, with the row numbers, if there are rows of probability zero."""
     if len(impossible):
         raise ImpossibleEvidence(
-            "this evidence has probability zero under the model; its values cannot go together.",
+            "this evidence has probability zero under the model; its values cannot occur together.",
             rows=impossible.tolist(),
             remedies=remedies,
         )

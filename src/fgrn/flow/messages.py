@@ -29,22 +29,22 @@ ROUND_BYTES = 2**22
 
 
 class Edges(Protocol):
-    """The edges that messages are on: names, labels and states; a `Plan` is one."""
+    """The protocol of edges that carry messages: names, labels and numbers of states; a `Plan` is one."""
 
     @property
     def names(self) -> Sequence[str]:
-        """Their names."""
+        """The names of the edges."""
 
     @property
     def labels(self) -> Sequence[Any]:
-        """The labels of the states of each."""
+        """The labels of the states of each edge."""
 
     @property
     def cardinality(self) -> np.ndarray:
-        """The number of states of each."""
+        """The number of states of each edge."""
 
     def edge(self, name: Name) -> int:
-        """The number of an edge, by name."""
+        """Return the number of an edge, given its name."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,7 +53,7 @@ class Messages:
 
     impossible  (rows,): rows of probability zero, whose messages may be all zero and whose log-likelihood is -inf
     rounds      how many parallel rounds were run; None for two sweeps
-    converged   (rows,): whether the messages had come to rest; always true after two sweeps
+    converged   (rows,): whether the messages had converged; always true after two sweeps
     """
 
     plan: Edges
@@ -67,14 +67,14 @@ class Messages:
 
     @property
     def log_likelihood(self) -> np.ndarray:
-        """The logarithm of the sum over everything unknown, (rows,); -inf for an impossible row."""
+        """The logarithm of the sum over all unknown variables, (rows,); -inf for an impossible row."""
         if "likelihood" not in self._parts:
             raise unknown_name("kept part", "likelihood", self._parts)
         return self._likelihood
 
     @property
     def method(self) -> str:
-        """How they were found: "exact", or "loopy" for an approximation by rounds on loops; see `converged`."""
+        """The method of inference: "exact", or "loopy" for the approximation on graphs with loops; see `converged`."""
         if self.rounds is None or (getattr(self.plan, "is_tree", False) and bool(self.converged.all())):
             return "exact"
         return "loopy"
@@ -133,7 +133,7 @@ class Messages:
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """The state after one parallel round: all messages, and which of them moved in it, as (variable, direction)."""
+    """The state after one parallel round: all messages, and which of them changed, as (variable, direction)."""
 
     number: int
     messages: Messages
@@ -168,7 +168,7 @@ def sweeper(
     threads: int | None = None,
     parts: tuple[str, ...] = SHOWN_PARTS,
 ) -> Callable[[np.ndarray], Messages]:
-    """Return the function from parameters to the messages after two sweeps; the rows are laid out once for all.
+    """Return a function from parameters to the messages after two sweeps, with the rows laid out once.
 
     It reads the distributions of the evidence anew at every call.
     """
@@ -216,7 +216,7 @@ class RoundRule(NamedTuple):
 def rounds(
     engine: Engine, plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence, rule: RoundRule
 ) -> Iterator[tuple[Buffers, np.ndarray]]:
-    """Yield the messages after each parallel round, and by how much each entry would change without damping.
+    """Yield the messages after each parallel round, and the change of each entry without damping.
 
     The first is round 0, the boundary.
     """
@@ -257,9 +257,9 @@ def stepped(
 def settled(
     engine: Engine, plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence, rule: RoundRule
 ) -> Messages:
-    """Run parallel rounds until no message changes by more than the tolerance; warn if they are used up before.
+    """Run parallel rounds until no message changes by more than the tolerance; warn if the rule's number is not enough.
 
-    On a tree without damping the messages are exact after a known number of rounds, and tolerance is not asked.
+    On a tree without damping the messages are exact after a known number of rounds, and the tolerance is not used.
     """
     most, tolerance, exact_after = rule.most, rule.tolerance, rule.exact_after
     pieces: list[Messages] = []
@@ -292,7 +292,7 @@ def settled(
 def _confirmed(
     engine: Engine, plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence, found: Messages
 ) -> Messages:
-    """Return the messages of two sweeps where the graph is a tree: equal, and exact where rounds underflow."""
+    """Return, if the graph is a tree, the messages of two sweeps: the same, and exact where rounds underflow."""
     rows = found.impossible
     swept = sweep(engine, plan, programs, values, evidence.take(rows), plan.names)
     arrays = {way: found._arrays[way].copy() for way in WAYS}

@@ -1,4 +1,4 @@
-"""Mini-batch EM: tables are updated after every batch of rows, from counts in which those of earlier batches decay.
+"""Mini-batch EM: tables are updated after every batch of rows, from counts in which earlier batches decay.
 
     running = (1 - step) * running + step * (counts of the batch) * (weight of all rows / weight of the batch)
     step    = first * (last / first) ** (t / (T - 1))        for update t = 0, 1, ... of T in all epochs
@@ -29,7 +29,7 @@ ORDER = 1
 
 @dataclass(frozen=True, eq=False)
 class Passed:
-    """One pass over all batches: the tables after it, the decayed counts they were made of, and the likelihood.
+    """The result of one pass over all batches: the last tables, their decayed counts, and the likelihood.
 
     The likelihood of each batch is that under the tables it was counted with.
     """
@@ -47,7 +47,7 @@ def one_pass(
     place: tuple[int, int],
     update: Callable[[Parameters, np.ndarray], Parameters],
 ) -> Passed:
-    """Go through all batches once, with an update of the tables after each.
+    """Process all batches once, and update the tables after each.
 
     Args:
         batches: what counts each of them.

@@ -33,7 +33,7 @@ MOMENTS = ("mean", "variance")
 
 @dataclass(frozen=True, eq=False)
 class MomentConstraints(ReadOnlyArrays):
-    """Which means and logarithms of variances are held, and which are equal, in the units of the leaves.
+    """The means and log variances that are held fixed, and those that are equal, in standardised units.
 
     fixed    (cells,): the value that a cell is held at; NaN where it is free
     leader   (cells,): the cell that each cell is equal to: itself, or the first of those that are equal
@@ -44,7 +44,7 @@ class MomentConstraints(ReadOnlyArrays):
 
     @classmethod
     def of(cls, entries: Iterable[Any], leaves: GaussianLeaves) -> MomentConstraints:
-        """From a list of constraints by name, see `FORMS`."""
+        """Return the constraints from a list by name, see `FORMS`."""
         fixed, leader = np.full(leaves.size, np.nan), leaves.equal_cells.copy()
         for entry in entries:
             parts = list(entry)
@@ -73,24 +73,24 @@ class MomentConstraints(ReadOnlyArrays):
         return found
 
     def met(self, parameters: np.ndarray) -> np.ndarray:
-        """The parameters with those that are held at their value, and those that are equal as the first of them."""
+        """Return the parameters with fixed ones at their values, and equal ones set to the first of them."""
         return np.where(self.is_free, parameters[self.leader], self.fixed)
 
     @property
     def free_parameters(self) -> int:
-        """How many parameters are free: those that are equal count once."""
+        """Return the number of free parameters; equal ones count once."""
         return len(np.unique(self.leader[self.is_free]))
 
 
 def names_continuous(entry: Any, columns: tuple[str, ...]) -> bool:
-    """Whether a constraint is about continuous columns."""
+    """Return whether a constraint refers to continuous columns."""
     parts = list(entry) if isinstance(entry, (list, tuple)) else []
     named = [part[0] if isinstance(part, (list, tuple)) and part else part for part in parts[1:]]
     return any(isinstance(name, str) and name in columns for name in named)
 
 
 def _cell(leaves: GaussianLeaves, part: Any, entry: Any) -> int:
-    """The number of the mean or variance that (column, class, "mean" or "variance") names."""
+    """Return the number of the mean or variance given by (column, class, "mean" or "variance")."""
     if not isinstance(part, (list, tuple)) or len(part) != 3 or part[0] not in leaves.columns or part[2] not in MOMENTS:
         raise _not_of_moments(entry)
     name, state, what = part
@@ -104,7 +104,7 @@ def _cell(leaves: GaussianLeaves, part: Any, entry: Any) -> int:
 
 
 def _held_at(leaves: GaussianLeaves, parts: list[Any], entry: Any) -> float:
-    """The value that a mean or variance is held at, in the units of the leaves."""
+    """Return the fixed value of a mean or variance, in standardised units."""
     name, what, value = parts[1], parts[3], parts[4]
     good = isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and np.isfinite(value)
     if not good or (what == "variance" and not value > 0):
@@ -121,6 +121,6 @@ def _not_of_moments(entry: Any) -> LearningError:
 
 
 def wrong_constraint(told: str, entry: Any, forms: str = "") -> LearningError:
-    """The error about a constraint, with the forms that are understood, if its own is not."""
+    """Return the error for an invalid constraint; lists the valid forms if its form is unknown."""
     remedies = [Remedy("write {}", forms, constraints=...)] if forms else []
     return LearningError(told, setting="constraints", value=entry, remedies=remedies)

@@ -1,4 +1,4 @@
-"""The M-step: tables and priors from expected counts and smoothing, and which of their rows no count tells of."""
+"""The M-step: tables and priors from expected counts and smoothing, and the rows that have no counts."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ..plan.plan import Layout
 from .parameters import Parameters, Specification, kept_by_engine
 
 ROUNDING = 1e-7
-"""Probabilities that differ by no more may be the same: accelerated EM multiplies what rounding has changed."""
+"""Differences of probabilities up to this may be rounding errors, which accelerated EM amplifies."""
 
 SHORT_LINE = 6
-"""Up to so many cells in a line, in the mean, `bincount` is faster than `reduceat`: twice as fast with four."""
+"""Up to this mean number of cells per line `bincount` is faster than `reduceat`: twice as fast with four."""
 
 MOST_COUNT = 1e100
-"""A larger smoothing count would leave nothing of the data, and overflow when it is summed."""
+"""The largest smoothing count: larger ones would dominate any data, and overflow when summed."""
 
 LEAST_COUNT = float(np.finfo(np.float64).tiny)
-"""A smaller total is none: of what is below the normal numbers an engine may have lost any part."""
+"""A smaller total counts as zero: engines may lose any part of subnormal numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Smoothing:
 
     @classmethod
     def of(cls, spec: Specification, smoothing: float | Mapping[str, Any] | Smoothing) -> Smoothing:
-        """Make it from one number for all tables, or from numbers by name; a prior is smoothed only if it is named.
+        """Return the smoothing from one number for all tables, or from numbers by name; priors only if named.
 
         In place of a number there may be an array, with a count for each cell, or one that is broadcast to the cells.
         A smoothing that is made already is returned as it is.
@@ -78,7 +78,7 @@ class Smoothing:
 
     @cached_property
     def line_counts(self) -> np.ndarray | float:
-        """The counts that are added to each row of a table, and to each prior."""
+        """The total count that is added to each row of a table, and to each prior."""
         return 0.0 if self.cells is None else np.add.reduceat(self.cells, self.lines)
 
     def log_prior(self, spec: Specification, values: np.ndarray, counts: np.ndarray) -> float:
@@ -106,7 +106,7 @@ class Smoothing:
 
 
 def _check_cells(name: str, counts: Any, shape: tuple[int, ...]) -> None:
-    """Refuse an array of counts that does not go with the cells of a table or prior."""
+    """Raise an error for an array of counts whose shape does not fit a table or prior."""
     try:
         np.broadcast_to(counts, shape)
     except ValueError:
@@ -124,7 +124,7 @@ def updated(
 ) -> Parameters:
     """Return new tables and priors: counts plus smoothing, each row divided by its sum.
 
-    A row without any count says nothing of its cells: it is as it was `before` learning, whatever the random start.
+    A row without counts keeps its values from `before` learning, whatever the random start.
     `which` limits the update to some tables, and leaves the priors alone.
     """
     layout = spec.layout

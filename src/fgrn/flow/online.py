@@ -1,4 +1,4 @@
-"""Online EM: learning from batches of rows that are seen once, by counts that decay.
+"""Online EM: learning from batches of rows that are each seen once, with decaying counts.
 
 After every batch the expected counts per row are
 
@@ -6,15 +6,15 @@ After every batch the expected counts per row are
     step    = share ** power,   share = weight of the batch / all weight so far, this batch included
 
 and the tables are made from running * (all weight so far), so that smoothing fades as rows come in. The first batch has
-the step 1, and batch t of equal ones t ** -power. With the power 1 every row counts alike for ever; a smaller one
-forgets what was counted with tables that were still poor, and 0.5 is the least that lets the tables come to rest.
+the step 1, and batch t of equal ones t ** -power. With the power 1 all rows have equal weight; a smaller power forgets
+counts from earlier, poor tables, and 0.5 is the smallest for which the tables converge.
 
-Where what is learnt changes with time, tables must not come to rest. With an effective size the step is never less than
+For data that change with time, the tables must not converge. With an effective size the step is never less than
 
     weight of the batch / (effective size + weight of the batch)
 
-so that in the end the weight of a row halves with every 0.7 effective sizes of rows that come after it, and all of them
-together weigh as much as that many rows of today; smoothing is then beside so many rows, and does not fade any more.
+so that in the long run the weight of a row halves with every 0.7 effective sizes of later rows, and all earlier rows
+together weigh as much as that many current rows; smoothing is then relative to that many rows, and does not fade.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from .mstep import Smoothing
 from .rule import Rule
 
 POWER = 0.6
-"""How fast old counts are forgotten, unless said otherwise."""
+"""The default power of online steps: how fast old counts are forgotten."""
 
 ROUNDING = 1e-9
-"""By what share of itself a number of rows may be off, once it has been through tables and back."""
+"""The relative rounding error of a number of rows that is converted to tables and back."""
 
 
 @dataclass(eq=False)
@@ -48,8 +48,8 @@ class Online:
 
     Attributes:
         power: of the step, from 0.5 (forget fast) to 1 (forget nothing).
-        effective_size: how many rows of today those before stand for, at most; None for any number.
-        batches: how many there were.
+        effective_size: the largest total weight of earlier rows, in rows; None for no limit.
+        batches: the number of batches so far.
         weight: of all rows so far.
         running: expected counts per row, in the plan's layout.
     """
@@ -78,26 +78,26 @@ class Online:
     __hash__ = None  # type: ignore[assignment]  # the next batch changes it
 
     def step(self, weight: float) -> float:
-        """The share of the next batch in the running counts."""
+        """The weight of the next batch in the running counts."""
         decaying = float((weight / (self.weight + weight)) ** self.power)
         return decaying if self.effective_size is None else max(decaying, weight / (self.effective_size + weight))
 
     def stands_for(self, weight: float) -> float:
-        """Return the effective number of rows of the running counts, with those of the next batch."""
+        """Return the effective number of rows of the running counts after the next batch."""
         return weight + (self.weight if self.effective_size is None else min(self.weight, self.effective_size))
 
     def blended(self, counts: Counts) -> np.ndarray:
-        """Return the running counts per row, updated by those of a batch."""
+        """Return the running counts per row, updated with those of a batch."""
         fresh = np.asarray(counts.values) / counts.weight
         return decayed(self.running, fresh, self.step(counts.weight))
 
     def closed(self, running: np.ndarray, weight: float) -> None:
-        """Update the running counts by a batch."""
+        """Update the running counts with a batch."""
         self.batches, self.weight, self.running = self.batches + 1, self.weight + weight, running
 
 
 def check_online(online: object, rule: Rule, checkpoint: object, validation: object) -> None:
-    """Refuse what is no state of online learning, and settings that rows which are seen once leave no room for."""
+    """Raise an error for an invalid state of online learning, or settings that online learning does not allow."""
     if not isinstance(online, Online):
         raise LearningError(
             f"must be the state that is passed with every batch of rows, or None. Got {online!r} instead.",
@@ -107,13 +107,13 @@ def check_online(online: object, rule: Rule, checkpoint: object, validation: obj
         )
     if rule.starts > 1 or rule.accelerate or rule.batch_size or checkpoint is not None or validation is not None:
         raise LearningError(
-            "Batches seen once go on from the tables as they are: starts=1, accelerate=False, no batch_size, no "
+            "Online learning continues from the current tables: use starts=1, accelerate=False, no batch_size, no "
             "validation, and no checkpoint."
         )
 
 
 def expected(plan: Plan, values: np.ndarray, beliefs: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the counts per row that the model expects without evidence, from the marginals of all edges."""
+    """Return the expected counts per row of the model without evidence, from the marginals of all edges."""
     out = np.zeros(plan.layout.size)
     for block, edge in enumerate(plan.siso_input.tolist()):
         number = int(plan.siso_table[block])
@@ -126,7 +126,7 @@ def expected(plan: Plan, values: np.ndarray, beliefs: Sequence[np.ndarray]) -> n
 def without_smoothing(
     layout: Layout, values: np.ndarray, running: np.ndarray, smoothing: Smoothing, weight: float
 ) -> np.ndarray:
-    """Return the counts per row from which these tables follow with the given smoothing.
+    """Return the counts per row that give these tables under the given smoothing.
 
     A row of a table with the probabilities p, the counts of smoothing a, and C expected rows of data was counted
 
@@ -160,7 +160,7 @@ def without_smoothing(
 
 @dataclass
 class Decayed:
-    """The E-step of online learning: the counts of a batch, added to the decayed counts of all before."""
+    """The E-step of online learning: the counts of a batch, added to the decayed counts of earlier batches."""
 
     rows: EStep
     online: Online
@@ -182,5 +182,5 @@ class Decayed:
         return replace(fresh, values=self.latest * self.online.stands_for(fresh.weight))
 
     def close(self) -> None:
-        """Update the running counts by the batch, after its last epoch."""
+        """Update the running counts with the batch, after its last epoch."""
         self.online.closed(self.latest, self.weight)

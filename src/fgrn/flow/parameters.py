@@ -1,4 +1,4 @@
-"""Parameters of a network as one vector: which of them are learnt and how, and random starts.
+"""The parameters of a network as one vector: which are learnt and how, and random initialisations (starts).
 
 `Parameters` is a read-only vector in the plan's layout, followed by the parameters of continuous columns if there are
 any (see `gaussian_leaves`); an update (see `mstep`) returns a new one. Counts are such vectors as well, with moments at
@@ -39,7 +39,7 @@ prototypes. On the digits of scikit-learn with 60 hidden states the likelihood a
 
 @dataclass(frozen=True, eq=False)
 class Specification:
-    """How each table and prior may be learnt: its start, whether it is frozen, which cells may be positive.
+    """How each table and prior is learnt: its initial value, whether it is frozen, which cells may be positive.
 
     A start of None is uniform over its support until learning draws it at random. `forms` has for each table its form
     if it follows from few parameters; it is None if no table does. Constraints hold cells at given probabilities, and
@@ -59,24 +59,24 @@ class Specification:
 
     @property
     def learnt_forms(self) -> list[tuple[int, TableForm]]:
-        """The numbers and forms of learnt tables that follow from few parameters."""
+        """The numbers and forms of learnt tables that are functions of few parameters."""
         every = enumerate(zip(self.forms or (), self.learnt_tables, strict=False))
         return [(number, form) for number, (form, learnt) in every if form is not None and learnt]
 
     def form(self, number: int) -> TableForm | None:
-        """The form of a table that follows from few parameters, or None."""
+        """Return the form of a table that is a function of few parameters; None for other tables."""
         return None if self.forms is None else self.forms[number]
 
     @cached_property
     def is_free(self) -> np.ndarray:
-        """For each cell, whether it is learnt and not given by a form: its row is a distribution of its own."""
+        """For each cell, whether it is learnt and not determined by a form: its row is any distribution."""
         formed = [self.form(number) is not None for number in range(len(self.tables))]
         found: np.ndarray = self.learnt & ~self.layout.spread(formed, [False] * len(self.priors), np.bool_)
         return found
 
     @property
     def is_learnt(self) -> np.ndarray:
-        """Per table, and after these per prior: whether it is learnt."""
+        """For each table, then each prior, whether it is learnt."""
         return np.array([*self.learnt_tables, *self.learnt_priors], dtype=np.bool_)
 
     @cached_property
@@ -86,7 +86,7 @@ class Specification:
 
     @cached_property
     def learnt_moments(self) -> np.ndarray:
-        """For each parameter of the continuous columns, after those of tables and priors, whether it is learnt."""
+        """For each parameter of continuous columns, stored after tables and priors, whether it is learnt."""
         if self.leaves is None:
             return np.zeros(0, dtype=bool)
         learnt = [name not in (self.frozen_columns or ()) for name in self.leaves.columns]
@@ -104,7 +104,7 @@ class Specification:
         return self.layout.spread(tables, [True] * len(self.priors), np.bool_)
 
     def without(self, paused: Collection[str]) -> Specification:
-        """Return a copy in which tables are frozen that only paused blocks use."""
+        """Return a copy in which tables used only by paused blocks are frozen."""
         learnt = [
             learnt and not set(group) <= set(paused)
             for learnt, group in zip(self.learnt_tables, self.layout.table_names, strict=True)
@@ -112,7 +112,7 @@ class Specification:
         return replace(self, learnt_tables=tuple(learnt))
 
     def restricted(self, names: Collection[str]) -> Specification:
-        """Return a copy in which everything is frozen but the tables, priors and continuous columns of these names."""
+        """Return a copy in which all is frozen except the tables, priors and continuous columns of these names."""
         layout = self.layout
         columns = () if self.leaves is None else self.leaves.columns
         known = {*(n for group in layout.table_names for n in group), *filter(None, layout.ties)}
@@ -143,7 +143,7 @@ class Specification:
 
 
 def free_parameters(spec: Specification) -> int:
-    """Return the number of free parameters: cells that may be positive, less one for every row, or those of a form.
+    """Return the number of free parameters: cells that may be positive, less one per row, or those of a `TableForm`.
 
     Means and variances of continuous columns are free.
     """
@@ -158,7 +158,7 @@ def free_parameters(spec: Specification) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Parameters(ReadOnlyArrays):
-    """All tables and priors as one read-only vector, and which of them still need a random start.
+    """All tables and priors as one read-only vector, and which of them have not been drawn at random yet.
 
     The cells of tables and priors are in the order of the Layout; means and variances of continuous columns follow
     them. Where a network holds its parameters, `values` is an array. Within `em.learn` alone it may be the `Vector`
@@ -174,11 +174,11 @@ class Parameters(ReadOnlyArrays):
             object.__setattr__(self, "values", frozen(self.values, np.float64))
 
     def handed_over(self) -> Parameters:
-        """Return the parameters with their values as an array of this process."""
+        """Return the parameters with their values as a NumPy array."""
         return replace(self, values=self.values.as_parameters()) if kept_by_engine(self.values) else self
 
     def normalised(self, spec: Specification) -> Parameters:
-        """Return the parameters with each learnt line divided by its sum; unchanged if all sums are one.
+        """Return the parameters with each learnt line divided by its sum; unchanged if all sums are 1.
 
         Those of an engine of a lower precision, in a checkpoint, do so in that precision only.
         """
@@ -202,17 +202,17 @@ class Parameters(ReadOnlyArrays):
 
 
 def _is_frozen(values: np.ndarray) -> bool:
-    """Whether an array is of numbers that nothing else can change, so that it need not be copied."""
+    """Return whether an array cannot be changed through any reference, so that no copy is needed."""
     return values.dtype == np.float64 and values.flags.owndata and not values.flags.writeable
 
 
 def kept_by_engine(values: object) -> TypeGuard[Vector]:
-    """Whether parameters or counts are not an array here, but a `Vector` of an engine."""
+    """Return whether parameters or counts are a `Vector` of an engine instead of an array."""
     return not isinstance(values, np.ndarray) and isinstance(values, Vector)
 
 
 def initial(spec: Specification) -> Parameters:
-    """Return the parameters as given; those not given are uniform, and marked for a random start."""
+    """Return the parameters as given; those not given are uniform, and marked to be drawn at random."""
     layout = spec.layout
     values = np.empty(layout.size)
     for number, table in enumerate(spec.tables):
@@ -227,7 +227,7 @@ def initial(spec: Specification) -> Parameters:
 
 
 def random_start(spec: Specification, parameters: Parameters, seed: int, start: int, again: bool = False) -> Parameters:
-    """Draw a random start for learnt parameters that need one; `again`: for all learnt ones that were not given.
+    """Draw learnt parameters that are not given at random; `again`: also those drawn before.
 
     Rows, and priors, are drawn from a Dirichlet distribution over their support, not far from uniform. The same seed
     and start give the same tables whatever else is in the network's history.

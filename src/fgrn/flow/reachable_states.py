@@ -1,4 +1,4 @@
-"""Which states of the hidden variable each row of a sequence may have, by zeros in tables and evidence alone.
+"""The states of the hidden variable that each row of a sequence can have, from zeros in tables and evidence.
 
 A set of states is a whole number with a bit for each: the step to the next row is then computed once for each set that
 occurs, of which there are few, and nothing underflows.
@@ -15,7 +15,7 @@ MOST_STATES = 62
 def possible_states(
     prior: np.ndarray, table: np.ndarray, allowed: np.ndarray, begins: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The states of each row that the rows before it allow, and those that the rows after it allow.
+    """Return the states of each row that the earlier rows allow, and those that the later rows allow.
 
     Args:
         prior: (states,) that of the first row of a sequence.
@@ -37,7 +37,7 @@ def possible_states(
 
 
 def _along(first: int, leads: list[int], own: list[int], begins: list[bool]) -> list[int]:
-    """For each row the states that those before it lead to; `first` where a sequence begins."""
+    """Return for each row the states reachable from the rows before it; `first` where a sequence begins."""
     steps: dict[int, int] = {}
     now, found = first, []
     for mine, begin in zip(own, begins, strict=True):

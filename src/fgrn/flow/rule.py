@@ -1,4 +1,4 @@
-"""The settings of the learning loop: how many epochs and starts, when to stop, batches of rows and their steps."""
+"""The settings of the learning loop: epochs, starts, stopping, batches of rows and their step sizes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..core import settings
 from ..core.exceptions import LearningError, Remedy
 
 STEPS = (0.55, 0.03)
-"""The first and the last step of mini-batch EM, unless said otherwise."""
+"""The default first and last step of mini-batch EM."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """How to learn: T epochs of K cycles, when to stop, how many random starts, whether steps are extrapolated.
+    """The settings of the learning loop: T epochs of K cycles, stopping, random starts, acceleration.
 
     batch_size  rows between two updates of the tables, for mini-batch EM; None for all of them
     step        the first and the last step of mini-batch EM, see `fgrn.flow.minibatch`
-    patience    epochs without a better likelihood of the rows kept back, after which learning ends; None for any number
+    patience    epochs without a better likelihood of the held-out rows, after which learning ends; None for any number
     """
 
     epochs: int = 20
@@ -69,13 +69,13 @@ class Rule:
         object.__setattr__(self, "step", _steps(STEPS if self.step is None else self.step))
 
     def step_at(self, update: int, updates: int) -> float:
-        """The step of one of so many updates: steps fall geometrically from the first to the last."""
+        """Return the step size of one update of many: step sizes fall geometrically from the first to the last."""
         first, last = _steps(STEPS if self.step is None else self.step)
         return first if first == last or updates < 2 else float(first * (last / first) ** (update / (updates - 1)))
 
 
 def _steps(step: Any) -> tuple[float, float]:
-    """The first and the last step, from one number or two."""
+    """Return the first and the last step size, from one number or two."""
     ends = list(step) if isinstance(step, Sequence | np.ndarray) and not isinstance(step, str) else [step, step]
     for one in ends:
         settings.number("step", one, LearningError)

@@ -1,4 +1,4 @@
-"""Messages and most probable paths of sequences of rows, from forward-backward along them; see `sequences`."""
+"""Messages and most probable paths (decoding) of sequences of rows, from forward-backward; see `sequences`."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ from .messages import Messages, sweeper
 from .reachable_states import MOST_STATES, possible_states
 
 Wanted = Literal["messages", "posteriors", "sums"]
-"""What is wanted of forward-backward: see `Sequences.scan`."""
+"""The results to compute by forward-backward: see `Sequences.scan`."""
 
 SMALLEST, LEAST_SHARE, SMALL_STEP = 2.0**-500, 2.0**-430, 1e-30
 """A state below the first, in a message that sums to one, counts as lost by underflow. That is harmless if every state
@@ -72,7 +72,7 @@ class Link:
 
     @classmethod
     def of(cls, plan: Plan, output: str, source: str) -> Link:
-        """Find the connection by the names of its two ends."""
+        """Return the connection, given the names of its two ends."""
         end, begin = plan.edge(output), plan.edge(source)
         siso = plan.siso_output.tolist().index(end)
         number = plan.source_edge.tolist().index(begin)
@@ -96,7 +96,7 @@ class Scanned(NamedTuple):
 
 @dataclass(eq=False)
 class KindMessages:
-    """The messages of kinds of rows to the hidden variable, and the parameters that these are made of.
+    """The messages of kinds of rows to the hidden variable, and the parameters they were computed with.
 
     message   (kinds, states), and `logs`: its logarithms up to a constant in each row, once they were needed
     scale     (kinds,): the logarithm of what was taken out of the message; -inf if the kind is impossible
@@ -132,7 +132,7 @@ class Sequences:
         return int(self.plan.cardinality[self.link.source])
 
     def alone(self, values: np.ndarray) -> np.ndarray:
-        """Return the parameters for a row by itself: with a uniform prior of its hidden variable."""
+        """Return the parameters for single rows: with a uniform prior of the hidden variable."""
         out = values.copy()
         self.plan.layout.prior(out, self.link.prior)[...] = 1 / self.states
         return out
@@ -163,7 +163,7 @@ class Sequences:
         return message, scale
 
     def _possible(self, values: np.ndarray) -> KindMessages:
-        """The messages of each kind of row, or of every row if there are no kinds; an error if a row is impossible."""
+        """Return the messages of each kind of row, or of every row without kinds; an error if a row is impossible."""
         found = self._of_kinds(values)
         if found.scale.min(initial=0.0) == -np.inf:
             impossible = np.isneginf(found.scale)
@@ -171,7 +171,7 @@ class Sequences:
         return found
 
     def _of_kinds(self, values: np.ndarray) -> KindMessages:
-        """The messages of each kind of row, or of all rows: those that are kept, if they are of these parameters."""
+        """Return the messages of each kind of row, or of all rows, cached for the same parameters."""
         kept = self.kept if self._kinds is not None and self._kinds.all else None
         key = tuple(self._others)
         before = None if kept is None else kept.get(key)
@@ -195,12 +195,12 @@ class Sequences:
 
     @cached_property
     def _others(self) -> list[int]:
-        """The variables of a row that have evidence, without the hidden one."""
+        """Return the variables of a row that have evidence, without the hidden one."""
         return sorted(self.evidence.edges() - {self.link.source})
 
     @cached_property
     def _kinds(self) -> Kinds | None:
-        """The kinds of rows by what is known of them, without the hidden variable; None if there are too many."""
+        """Return the kinds of rows by their evidence, without the hidden variable; None if there are too many."""
         if not self.merge or self.evidence.soft_edges() - {self.link.source}:
             return None
         return kinds_of_rows(self.evidence, self.plan, self._others)
@@ -266,7 +266,7 @@ class Sequences:
         local: np.ndarray,
         weights: np.ndarray | None,
     ) -> Scan | None:
-        """Return the scan with a transition table that has no zeros, if that makes no difference; else None.
+        """Return the scan with a transition table without zeros, if the result is the same; else None.
 
         `likelihood` is that of each row as it was found, in which underflow has left out paths. Without zeros in the
         table no underflow matters, and paths are only added. So where both likelihoods agree, from the first row of
@@ -317,7 +317,7 @@ class Sequences:
     def _doubtful(
         self, values: np.ndarray, scan: Scan, local: np.ndarray, table: np.ndarray, both_ways: bool
     ) -> np.ndarray | None:
-        """Return the rows of sequences that seem impossible or, if there are none, in which underflow may matter later.
+        """Return the rows of sequences that seem impossible or, if there are none, where underflow may matter later.
 
         None if there are no such rows. Where every state leads to every other, a state below SMALLEST never matters
         again.
@@ -419,7 +419,7 @@ class Chained:
         return counts, posterior
 
     def _counted(self, values: np.ndarray) -> tuple[Counts, Scanned]:
-        """The expected counts, and the scan along the rows that they come from."""
+        """Return the expected counts, and the scan along the rows from which they are computed."""
         mine, (rows, room) = self.sequences, self._rows
         weights = mine.evidence.row_weights
         found = mine.scan(values, weights, "sums")

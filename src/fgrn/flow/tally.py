@@ -1,4 +1,4 @@
-"""Counts of complete data (every variable observed in every row): one pass over the rows, without messages."""
+"""Counts of complete data (no missing values, no hidden variables): one pass over the rows, without messages."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Tally:
         return [replace(self, evidence=part) for part in self.evidence.in_batches(size, seed)]
 
     def _refuse(self, values: np.ndarray) -> None:
-        """Raise an error that names the rows that are impossible under the tables."""
+        """Raise an error with the rows that are impossible under the tables."""
         found = []
         for rows in blocks_of_rows(self.evidence.rows, ROWS_TO_CHECK):
             impossible = np.zeros(rows.stop - rows.start, dtype=bool)

@@ -1,1 +1,1 @@
-"""Networks: blocks and how they are joined, the Supervisor that plans them, ready-made structures."""
+"""Networks: blocks and their connections, the Supervisor that compiles plans, and ready-made structures."""

@@ -32,7 +32,7 @@ PRODUCT_SPACE_LIMIT = 2**26
 
 
 def _restored(self: Any, state: Sequence[Any]) -> None:
-    """Unpickle or copy a block: NumPy forgets that its arrays are read-only."""
+    """Set the state of an unpickled or copied block, with its arrays read-only again."""
     for name, value in zip(type(self).__slots__, state, strict=True):
         if isinstance(value, np.ndarray):
             value.setflags(write=False)
@@ -198,12 +198,12 @@ class SISO(_Block):
 
     @property
     def reads(self) -> tuple[Variable, ...]:  # type: ignore[override]
-        """The variables that point at it."""
+        """The variables it reads (its inputs)."""
         return (self.input,)
 
     @property
     def drives(self) -> tuple[Variable, ...]:  # type: ignore[override]
-        """The variables it points at."""
+        """The variables it drives (its outputs)."""
         return (self.output,)
 
     @property
@@ -235,12 +235,12 @@ class SISO(_Block):
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
 class Factor(_RootBlock):
-    """A table over the joint states of several variables, which are one variable here: any factor of a model.
+    """A table over the joint states of several variables, which form one product variable: any factor of a model.
 
-    The rows of the table are the slower part of the joint states, its columns the faster. `name` is what it is called
-    by, that of the child of a conditional table. One with `sums_to_one=False` is not a distribution, never learnt, and
-    held with a largest number of 1; the logarithm of what it was divided by is its `log_scale`. `learn`, `tie` and
-    `support` are those of a SISO; `form` is that of a table which follows from few parameters.
+    The rows of the table are the slower part of the joint states, its columns the faster. `name` is its name, that of
+    the child for a conditional table. One with `sums_to_one=False` is not a distribution, is never learnt, and is
+    scaled to a largest number of 1; the logarithm of the scale is its `log_scale`. `learn`, `tie` and `support` are
+    those of a SISO; `form` is the `TableForm` of a compact table.
     """
 
     kind: ClassVar[int] = SOURCE
@@ -326,12 +326,12 @@ class Factor(_RootBlock):
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
 class Diverter(_Block):
-    """All connected variables are the same; with several inputs, the outputs are their product space.
+    """A block whose variables are all equal; with several inputs, the outputs are their product space.
 
-    The states of a product space are ordered with the first input slowest. With `space`, the names and sizes of what
-    the product space is made of, the first slowest, every variable carries a part of it: `legs` says which, by the
+    The states of a product space are ordered with the first input slowest. With `space`, the names and sizes of the
+    parts of the product space, the first slowest, every variable carries some of the parts: `legs` says which, by the
     variable's name, in the order of the variable's own states. One that is not in `legs` carries all. A product space
-    of more than `limit` states is refused.
+    of more than `limit` states is an error.
     """
 
     kind: ClassVar[int] = DIVERT
@@ -408,7 +408,7 @@ class Diverter(_Block):
     def _check_legs(self, legs: Mapping[str, Sequence[str]], names: Sequence[str]) -> None:
         for name, some in legs.items():
             if name not in names:
-                raise WiringError(f"{self._title}: {name!r} is among its 'legs', and is no variable on it.")
+                raise WiringError(f"{self._title}: {name!r} is among its 'legs', and is not a variable on it.")
             if len(set(some)) < len(some):
                 raise WiringError(f"{self._title}: {name!r} carries a part of its 'space' more than once.")
 
@@ -424,12 +424,12 @@ class Diverter(_Block):
 
     @property
     def reads(self) -> tuple[Variable, ...]:  # type: ignore[override]
-        """The variables that point at it."""
+        """The variables it reads (its inputs)."""
         return self.inputs
 
     @property
     def drives(self) -> tuple[Variable, ...]:  # type: ignore[override]
-        """The variables it points at."""
+        """The variables it drives (its outputs)."""
         return self.outputs
 
     @property

@@ -36,7 +36,7 @@ from .network import Network
 def _unexplained(
     error: ImpossibleEvidence, plan: Plan, programs: Programs, values: np.ndarray, evidence: Evidence
 ) -> ImpossibleEvidence:
-    """Return the error unchanged: rows before also play a part, so one row cannot be explained alone."""
+    """Return the error unchanged: earlier rows contribute too, so a single row cannot be explained alone."""
     return error
 
 
@@ -47,20 +47,20 @@ class Chain(Network):
     next row, and the Source's variable that this output is, one row later. The prior of that Source is for the first
     row of a sequence.
 
-    A table may have a column called `sequence`, whose value is the same in all rows of a sequence; its rows follow each
-    other. Without that column all rows are one sequence. Messages are per row, given the whole sequence; the
-    log-likelihood of a row is that given all rows before it, and sums to that of the sequence. With an impossible row a
-    sequence ends: what follows it is impossible, and the rows before do not know of it.
+    A table may have a column called `sequence`, whose value is the same in all rows of a sequence, which must be
+    consecutive. Without that column all rows are one sequence. Messages are per row, given the whole sequence; the
+    log-likelihood of a row is that given all rows before it, and sums to that of the sequence. An impossible row ends
+    its sequence: later rows are impossible too, and earlier rows are computed without it.
 
-    An epoch of `learn` is one of Baum and Welch, `sample` draws one new sequence of so many rows, and `most_probable`
-    finds the path of Viterbi.
+    An epoch of `learn` is one iteration of Baum and Welch, `sample` draws one new sequence of the given number of rows,
+    and `most_probable` is the Viterbi algorithm.
     """
 
     _cannot: ClassVar[Mapping[str, str]] = {
         "rounds": "A chain is scanned along its rows: it has neither rounds nor blocks that pause.",
         "pauses": "A chain is scanned along its rows: it has neither rounds nor blocks that pause.",
         "cycles or pauses in learning": "A chain is learnt with cycles=1, and no block of it can pause.",
-        "rows elsewhere": "The rows of a chain follow each other; they are learnt from in memory.",
+        "rows elsewhere": "The rows of a chain must be in memory to be learnt from.",
         "layers": "A chain cannot pause its layers. Use learn.",
         "max-marginals": "A chain has no max-marginals. Unroll its steps, hmm(..., length=), or use most_probable.",
         "samples given evidence": (
@@ -106,7 +106,7 @@ class Chain(Network):
         output, source = self.link
         return f"{super().__repr__()}\n  chained: {output!r} is {source!r} of the next row of its {self.sequence!r}"
 
-    # Behind the scenes
+    # Private helpers
 
     def _encode_rows(self, plan: Plan, data: frames.Data, weights: Any = None) -> Evidence:
         if isinstance(data, Evidence):  # it says itself where sequences begin
@@ -132,9 +132,9 @@ class Chain(Network):
     def _asked_sequences(
         self, runner: engines.Engine, plan: Plan, encoded: Evidence, threads: int | None = None, paused: Any = ()
     ) -> Sequences:
-        """Sequences that are asked about: messages of kinds of rows are kept until the parameters change.
+        """Return sequences for queries; messages of kinds of rows are cached until the parameters change.
 
-        They take longer than anything else in a question of a few hundred rows to the compiled kernels.
+        With compiled kernels they are the slowest part of a query of a few hundred rows.
         """
         found = self._sequences(runner, plan, encoded, threads, paused)
         if runner.name == "cpu":
@@ -147,7 +147,7 @@ class Chain(Network):
 
     @property
     def _preferred_engine(self) -> str | None:  # type: ignore[override]
-        """The engine it was learnt with: compiled kernels go from row to row in a hundredth of the time."""
+        """The engine of the last learning: compiled kernels are a hundred times as fast along rows."""
         return self._trained[-1].get("engine") if self._trained else None
 
     def _swept(
@@ -190,9 +190,9 @@ class Chain(Network):
         return most_probable(labels, weight[encoded.begins] + scales, every, known_names(encoded))
 
     def decode(self, evidence: frames.Data = None, *, engine: str = "auto") -> np.ndarray:
-        """The likeliest path of hidden states of each sequence given what is known: the labels of all rows.
+        """Return the most probable path of hidden states of each sequence given the evidence, as labels of all rows.
 
-        Missing values are summed out, where `most_probable` finds the likeliest values of everything together.
+        Missing values are summed out, whereas `most_probable` maximises over them as well.
 
         Args:
             evidence: the table, as for `propagate`.
@@ -218,7 +218,7 @@ class Chain(Network):
             weights, begins = evidence.row_weights, evidence.begins
             which = np.cumsum(begins) - 1
             if not np.array_equal(weights, weights[np.flatnonzero(begins)][which]):
-                raise EvidenceError("All rows of a sequence have one weight: it counts as a whole.")
+                raise EvidenceError("All rows of a sequence must have the same weight.")
             return Chained(self._sequences(engine, plan, evidence, options["threads"]), options["expect"])
 
         return along_rows
@@ -240,10 +240,10 @@ def sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
         if row and value == values[row - 1]:
             continue
         if not isinstance(value, Hashable):
-            raise EvidenceError(f"{value!r} is no name of a sequence.", row=row, column=name, value=value)
+            raise EvidenceError(f"{value!r} is not the name of a sequence.", row=row, column=name, value=value)
         if value in seen:
             raise EvidenceError(
-                f"the rows of a sequence follow each other, but {value!r} had ended before.",
+                f"the rows of a sequence must be consecutive, but {value!r} had ended before.",
                 row=row,
                 column=name,
                 value=value,
@@ -254,7 +254,7 @@ def sequence_begins(ids: Any, rows: int, name: str) -> np.ndarray:
 
 
 def _checked_link(net: Network, link: Sequence[str]) -> tuple[str, str]:
-    """Return the names of the two ends of a link; an error unless they can be one hidden variable of two rows."""
+    """Return the names of the two ends of a link; an error unless both can be the hidden variable."""
     if isinstance(link, str) or not isinstance(link, Sequence) or len(link) != 2:
         raise WiringError(f"'link' is two names: the output of the transition, and the hidden variable. Got {link!r}.")
     output, source = (net.variable(name) for name in link)

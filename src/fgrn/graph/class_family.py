@@ -19,23 +19,23 @@ from ..tables.frames import UNKNOWN
 from .network import Network
 
 CALLS = 100
-"""How often the rows are counted while tables are refined, roughly: which engine is worth it depends on that."""
+"""The approximate number of E-steps while tables are refined, by which the engine is chosen."""
 
 CALL, TREE_CALL, SUM_CALL = 4e5, 8e5, 6e5
-"""What an E-step costs however few rows there are, of a star, of a tree, and more if values are missing in a tree: a
+"""The fixed work of an E-step: of a star, of a tree, and the extra if values are missing in a tree; a
 unit is a cell that a row visits, about 0.4 ns."""
 
 CELL, TREE_CELL = 60.0, 150.0
-"""What each cell of a table costs in an E-step and in what refining does with it, however few rows there are."""
+"""The fixed work per cell of a table in an E-step and in refinement."""
 
 FEW_COLUMNS = 100
-"""With so many columns what follows is not counted: it is little beside learning."""
+"""Up to this many columns the following is not counted, because it is little beside learning."""
 
 STAR_COLUMN, TREE_COLUMN, TREE_PAIR = (7e4, 1e5), (1.2e6, 2.5e5), 600.0
-"""What making a network costs for each column, and asking it once; and finding a tree, for each two columns."""
+"""The work of building and querying a network, per column, and of finding a tree, per pair of columns."""
 
 SUMMED_OUT = 100.0
-"""How many times as much as a known value a missing one costs in a tree, which is summed out: see `conditioned`."""
+"""The work of a missing value in a tree, which is summed out, relative to a known one: see `conditioned`."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class ClassFamily:
     structure   what the structure is called
     build       makes a network of a size for some rows
     target      the class
-    hidden      the hidden variable that the class hangs on
+    hidden      the hidden variable on which the class depends
     smoothing   of learning by EM
     engine      see `Network.learn`
     seed        of random starts
@@ -78,7 +78,7 @@ class ClassFamily:
         return history.epochs
 
     def smoothing_of(self, model: Network) -> Any:
-        """The smoothing of the tables of a model, as `Network.learn` takes it."""
+        """Return the smoothing of the tables of a model, in the form of `Network.learn`."""
         return self.smoothing
 
     def size_of(self, model: Network, rows: Evidence) -> tuple[int, int, float]:
@@ -94,7 +94,7 @@ class ClassFamily:
         return states, model.free_parameters, work
 
     def overhead(self, columns: int, again: bool) -> tuple[float, float]:
-        """See `Family`. The tree of a part's columns is found once, for all sizes, but that of hidden trees is not."""
+        """See `Family`. The tree over columns is found once per fold for all sizes, except for hidden trees."""
         is_tree, many = self.structure in ("tan", "tree"), max(columns - FEW_COLUMNS, 0)
         made, asked = TREE_COLUMN if is_tree else STAR_COLUMN
         is_found = is_tree and not (again and self.structure == "tan")
@@ -160,11 +160,11 @@ class ClassFamily:
         return self.with_tables(model, np.where(total > 0, values / np.where(total > 0, total, 1.0), 0.0))
 
     def _changed_logarithms(self, model: Network, calibration: Calibration) -> np.ndarray:
-        """The logarithms of all cells, divided by the temperature, with what mixing adds to those of each class.
+        """Return the logarithms of all cells divided by the temperature, plus the matrix terms of each class.
 
-        With one state for each class that is exactly the change of what is told of the classes in a row without missing
-        values; those that are missing are summed out after the change. Several states of a class are moved alike: by
-        what the table of their class, the mean of theirs, is moved.
+        With one state for each class this changes the predictions for rows without missing values exactly; missing
+        values are summed out after the change. Several states of a class are changed equally: by the change of the
+        table of their class, which is their mean.
         """
         layout, values = model._spec.layout, model._parameters.values
         with np.errstate(divide="ignore"):
@@ -185,7 +185,7 @@ class ClassFamily:
         return logs
 
     def _hidden_cells(self, model: Network, values: np.ndarray) -> np.ndarray:
-        """The cells of the prior of the hidden variable, which is a table of one row in a junction tree."""
+        """Return the cells of the prior of the hidden variable, which is a table of one row in a junction tree."""
         layout = model._spec.layout
         if self.hidden in layout.prior_names:
             return layout.prior(values, layout.prior_number(self.hidden))

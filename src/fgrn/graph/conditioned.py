@@ -1,7 +1,7 @@
-"""E-steps of junction trees in whose rows all variables are known but one: the product of one cell of each table.
+"""E-steps of junction trees in whose rows all variables but one are known: a product of one cell of each table.
 
-In such a row the messages of the junction tree visit all joint states of its cliques, nearly all of them in vain. Given
-what is known, the likelihood of each state of the hidden variable h is the product of one cell of each table, which is
+In such a row the messages of the junction tree visit all joint states of its cliques, most of them needlessly. Given
+the known values, the likelihood of each state of the hidden variable h is the product of one cell of each table, as in
 the E-step of a star: h is its hub, every table is a leaf, and the code of the leaf is the joint state of the other
 variables of the table.
 
@@ -45,7 +45,7 @@ MOST_CELLS = 2**23
 
 
 def estep_of_rows(engine: Engine, plan: Plan, programs: Programs, evidence: Evidence, **options: Any) -> WholeEStep:
-    """Return the E-step over rows: that of a star for junction trees in whose rows one variable is hidden."""
+    """Return the E-step over rows; for junction trees with one hidden variable per row, that of an equivalent star."""
     whole = LocalEStep(engine, plan, programs, evidence, **options)
     tables = None if engine.name == "torch" else _tables_of(plan, evidence)
     found = None if tables is None else _star_of(tables, evidence)
@@ -57,7 +57,7 @@ def estep_of_rows(engine: Engine, plan: Plan, programs: Programs, evidence: Evid
 
 @dataclass(frozen=True, eq=False)
 class MissingSums:
-    """The cells of a star, from those of the junction tree; they are numbered by its layout, and `size` is a 1.
+    """The map from cells of the junction tree, in its layout, to cells of the star; index `size` stands for a 1.
 
     cells     of each cell of the star: the number of its cell
     product   (tables, terms): of each term of a sum over missing values, the cells whose product it is
@@ -73,7 +73,7 @@ class MissingSums:
     sums: np.ndarray
 
     def forth(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The cells of the star, and the terms of its sums."""
+        """Return the cells of the star, and the terms of its sums."""
         padded = np.append(values, 1.0)
         star, terms = padded[self.cells], padded[self.product].prod(axis=0)
         if len(terms):
@@ -81,7 +81,7 @@ class MissingSums:
         return star, terms
 
     def back(self, counts: np.ndarray, star: np.ndarray, terms: np.ndarray) -> np.ndarray:
-        """The expected counts of the cells of the junction tree: those of a sum are shared among its terms."""
+        """Return the expected counts of the cells of the junction tree; those of a sum are divided among its terms."""
         found = np.bincount(self.cells, counts, minlength=self.size + 1)
         if len(terms):
             total = star[self.sums]
@@ -94,7 +94,7 @@ class MissingSums:
 
 @dataclass(frozen=True, eq=False)
 class ConditionedEStep:
-    """The E-step of a junction tree by that of a star; see the beginning of this file.
+    """The E-step of a junction tree, computed by that of an equivalent star; see the module docstring.
 
     whole   that of all rows by messages
     sums    from the cells of the junction tree to those of the star
@@ -140,7 +140,7 @@ _Axis: TypeAlias = tuple[int, int]
 
 
 class _Table(NamedTuple):
-    """A table of a junction tree: where it begins in the layout, its variables, and the step of a state of each."""
+    """A table of a junction tree: its offset in the layout, its variables, and the stride of each."""
 
     at: int
     scope: tuple[int, ...]
@@ -148,7 +148,7 @@ class _Table(NamedTuple):
 
 
 class _Tables(NamedTuple):
-    """The variables of a junction tree by number: the states and the edge of each, and all tables over them."""
+    """The variables of a junction tree by number, with their states and edges, and all tables over them."""
 
     layout_size: int
     sizes: tuple[int, ...]
@@ -157,7 +157,7 @@ class _Tables(NamedTuple):
 
 
 def _tables_of(plan: Plan, evidence: Evidence) -> _Tables | None:
-    """The tables of a junction tree by their variables; None if it is none, or evidence is not on variables alone."""
+    """Return the tables of a junction tree by variables; None if it is not one, or has other evidence."""
     if len(plan.siso_input) or not plan.is_factor.any() or evidence.soft.shape[1] or not evidence.in_memory:
         return None
     ends: dict[int, list[list[_Axis]]] = {}  # of each edge: the axes of Diverters that it carries
@@ -185,7 +185,7 @@ def _tables_of(plan: Plan, evidence: Evidence) -> _Tables | None:
 
 
 def _variables_of_axes(axes: Iterable[_Axis], ends: Iterable[list[list[_Axis]]]) -> dict[_Axis, int]:
-    """The number of the variable that each axis is: those at the two ends of an edge are the same."""
+    """Return the variable number of each axis; the two ends of an edge are the same variable."""
     same = {axis: axis for axis in axes}
 
     def first(axis: _Axis) -> _Axis:
@@ -202,7 +202,7 @@ def _variables_of_axes(axes: Iterable[_Axis], ends: Iterable[list[list[_Axis]]])
 
 @dataclass(frozen=True, eq=False)
 class _Star:
-    """A star for some rows of a junction tree.
+    """The star that is equivalent to a junction tree for some rows.
 
     hub        how many states the hidden variable has
     leaves     how many codes each leaf has
@@ -218,7 +218,7 @@ class _Star:
     others: np.ndarray
 
     def estep(self, whole: LocalEStep) -> LocalEStep:
-        """The E-step of the star, run as that of the junction tree would be."""
+        """Return the E-step of the star, executed as that of the junction tree would be."""
         hub = Variable("hidden", self.hub)
         copies = [Variable(f"hidden {name}", self.hub) for name in self.evidence.columns]
         outputs = map(Variable, self.evidence.columns, self.leaves)
@@ -230,7 +230,7 @@ class _Star:
 
 
 def _star_of(model: _Tables, evidence: Evidence) -> _Star | None:
-    """The star for the rows of a junction tree; None if no variable is hidden in all of them, or too much is missing.
+    """Return the star for rows of a junction tree; None if no variable is hidden in all rows, or too many are missing.
 
     Its leaves are the tables, where some row knows their variables; and after these one for the first group of missing
     values of each row, one for the second, ...
@@ -264,7 +264,7 @@ def _star_of(model: _Tables, evidence: Evidence) -> _Star | None:
 
 
 class _Leaf(NamedTuple):
-    """A leaf of a star: the codes of all rows, and which cells of the junction tree are its cells.
+    """A leaf of a star: the codes of all rows, and the cells of the junction tree that form its table.
 
     codes     (rows,): the code of each row, UNKNOWN if this leaf tells nothing of it
     cells     of each cell (state of the hub, code): the number of its cell; `layout_size` for a sum
@@ -278,7 +278,7 @@ class _Leaf(NamedTuple):
 
 
 def _table_leaf(model: _Tables, hub: int, table: _Table, codes: np.ndarray, missing: np.ndarray) -> _Leaf | None:
-    """The leaf of a table, for rows that know all of its variables but the hub; None if there are no such rows."""
+    """Return the leaf of a table, for rows in which all its variables but the hub are known; None without such rows."""
     others = [number for number in table.scope if number != hub]
     known = ~missing[:, others].any(axis=1)
     if not known.any():
@@ -294,7 +294,7 @@ def _table_leaf(model: _Tables, hub: int, table: _Table, codes: np.ndarray, miss
 
 
 def _sum_leaf(model: _Tables, hub: int, groups: Mapping[tuple[int, ...], np.ndarray], codes: np.ndarray) -> _Leaf:
-    """The leaf of some groups of missing variables, given the rows in which each is missing."""
+    """Return the leaf that sums over groups of missing variables, given the rows in which each is missing."""
     code, products, lengths, count = np.full(len(codes), UNKNOWN, dtype=np.int64), [], [], 0
     for group, rows in groups.items():
         tables = [table for table in model.tables if not set(group).isdisjoint(table.scope)]
@@ -318,7 +318,7 @@ def _sum_leaf(model: _Tables, hub: int, groups: Mapping[tuple[int, ...], np.ndar
 
 
 def _different(codes: np.ndarray, sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """The different rows of some codes, and which of them each row is."""
+    """Return the distinct rows of some codes, and the number of each row among them."""
     keys, most = np.zeros(len(codes), dtype=np.int64), 1
     for column, size in enumerate(sizes):
         if most * size > np.iinfo(np.int64).max:
@@ -329,7 +329,7 @@ def _different(codes: np.ndarray, sizes: Sequence[int]) -> tuple[np.ndarray, np.
 
 
 def _joined_sums(model: _Tables, hub: int, leaves: Sequence[_Leaf]) -> MissingSums:
-    """The cells of a star of these leaves: their tables one after the other, and the prior of the hub, all ones."""
+    """Return the cells of a star with these leaves: their tables in order, and a prior of ones for the hub."""
     states, size = model.sizes[hub], model.layout_size
     most = max(len(leaf.product) for leaf in leaves)
     products = [np.pad(leaf.product, ((0, most - len(leaf.product)), (0, 0)), constant_values=size) for leaf in leaves]
@@ -350,7 +350,7 @@ _Groups: TypeAlias = dict[tuple[int, tuple[int, ...]], np.ndarray]
 
 
 def _groups(model: _Tables, hub: int, missing: np.ndarray) -> tuple[_Groups, np.ndarray]:
-    """The rows of each group of missing variables to sum out together, and rows with a group that is too large."""
+    """Return the rows of each group of missing variables to sum out together, and the rows whose group is too large."""
     beside = [set[int]() for _ in model.sizes]
     for table in model.tables:
         for number in table.scope:
@@ -372,7 +372,7 @@ def _groups(model: _Tables, hub: int, missing: np.ndarray) -> tuple[_Groups, np.
 
 
 def _connected(numbers: set[int], beside: Sequence[set[int]]) -> Iterator[tuple[int, ...]]:
-    """The connected groups of some variables, those beside each other being connected."""
+    """Yield the connected components of some variables, given which are adjacent."""
     while numbers:
         group, waiting = set[int](), {min(numbers)}
         while waiting:

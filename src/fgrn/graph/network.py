@@ -1,7 +1,7 @@
-"""Network: blocks joined to a graph, with their parameters: inference, learning, sampling.
+"""Network: connected blocks with their parameters; inference, learning, sampling.
 
-Thin on purpose: wiring is checked in `wiring`, planned in `supervisor`, and every computation is a call into the
-flow (evidence -> messages -> marginals -> counts -> parameters).
+The wiring is checked in `wiring` and planned in `supervisor`, and every computation is a call into the flow
+(evidence -> messages -> marginals -> counts -> parameters).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Network(WiredModel, Queries):
         save(self, path)
 
     def _repr_html_(self) -> str | None:
-        """The network as notebooks show it: drawn, with its beliefs, and a button that opens its page."""
+        """Return the HTML for notebooks: a drawing with the beliefs, and a button that opens the network's page."""
         from ..page.notebook import notebook_html
 
         return notebook_html(self)
@@ -87,21 +87,21 @@ class Network(WiredModel, Queries):
         """Return all forward and backward messages, marginals and the log-likelihood of every row of evidence.
 
         Args:
-            evidence: a mapping of columns or a dataframe; a variable that is not named is unknown.
+            evidence: a mapping of columns or a dataframe; a variable without a column is unknown.
             schedule: "sweeps" (two, exact, on a tree), "rounds" (parallel), or "auto": sweeps where they are exact,
-                unless rounds or damping are given. On a loop all that comes out, the log-likelihood and what is
-                impossible included, is an approximation.
+                unless rounds or damping are given. On a graph with loops all results, including the log-likelihood
+                and impossible rows, are approximations.
             keep: the variables whose messages to keep; all of them unless given.
-            parts: which of "forward", "backward" and "marginal" to keep of each, and whether the "likelihood".
+            parts: the parts to keep: some of "forward", "backward", "marginal" and "likelihood".
             impossible: "raise" an error that names the rows of probability zero, or "mark" them in `.impossible`.
-            paused: outputs of SISO blocks that let no message through.
-            rounds: the maximum number of parallel rounds; unless given, the diameter of a tree, 500 on a loop.
-            damping: how much of the old message stays in a new one; unless given, 0 on a tree and 0.5 on a loop.
-            tolerance: on a loop, messages that move by no more than this have converged.
+            paused: outputs of SISO blocks that pass no messages.
+            rounds: the maximum number of parallel rounds; unless given, the diameter of a tree, or 500 with loops.
+            damping: the weight of the old message in a new one; unless given, 0 on a tree and 0.5 with loops.
+            tolerance: with loops, messages that change by no more than this have converged.
             engine: "reference", "cpu" (compiled; see `fgrn.warm`), "torch" (PyTorch, for a GPU), or "auto": the first
                 for a little work, the second for more, the third for very much if there is a GPU. The first two agree
-                to about 1e-10. The choice depends on network, rows and machine alone: the same call, the same bits.
-            threads: how many threads; all processors unless given. The result does not depend on it.
+                to about 1e-10. The choice depends only on network, rows and machine: the same call, the same bits.
+            threads: the number of threads; all processors unless given. The result does not depend on it.
             device: where engine="torch" computes: "cuda" or "cpu"; unless given, a GPU if there is one.
             precision: of its numbers: "float64" (default on the processor), "float32" (on a GPU), "tf32", "bfloat16".
         """
@@ -122,7 +122,7 @@ class Network(WiredModel, Queries):
         runner = engine_for(engine, plan, cost, device, precision, self._preferred_engine, answers=light)
         programs = partial(self._programs_for, plan, paused, encoded)
         if schedule == "sweeps" and not plan.is_tree:
-            raise FgrnError('This network has loops, where two sweeps are not enough. Use schedule="rounds".')
+            raise FgrnError('This network has loops, on which two sweeps are not exact. Use schedule="rounds".')
         asked_for_rounds = schedule == "auto" and not (rounds is None and damping is None)
         if schedule == "rounds" or asked_for_rounds or not plan.is_tree:
             self._require("rounds")
@@ -147,9 +147,9 @@ class Network(WiredModel, Queries):
         paused: Collection[Name] = (),
         engine: str = "reference",
     ) -> Iterator[Round]:
-        """Yield parallel rounds one by one: all messages, and which of them changed; round 0 is the boundary.
+        """Yield the state of each parallel round: all messages, and which of them changed; round 0 is the boundary.
 
-        It ends when nothing has changed, or after the most rounds, which are those of `propagate`.
+        It ends when no message has changed, or after the maximum number of rounds, as in `propagate`.
         """
         self._require("rounds")
         settings.number("tolerance", tolerance)
@@ -199,56 +199,57 @@ class Network(WiredModel, Queries):
     ) -> em.History:
         """Learn tables and priors by maximum likelihood (EM): `epochs` T, with `cycles` K updates of tables in each.
 
-        Learning goes on from the parameters as they are; a table that was not given is drawn from `seed` first.
+        Learning continues from the current parameters; a table that was not given is drawn from `seed` first.
 
         Args:
-            data: the rows to learn from: labels, codes, distributions and unknown values, on any variable. Also what
-                is not in memory: a path, a glob, a dataset of Arrow, batches of rows, or a `Stream`.
-            epochs: how often the evidence is presented (T).
-            cycles: how often each table is updated on the messages of one epoch (K); 1 is the incremental algorithm.
+            data: the rows to learn from: labels, codes, distributions and missing values, on any variable; or rows that
+                are not in memory: a path, a glob, an Arrow dataset, batches of rows, or a `Stream`.
+            epochs: the number of passes over the rows (T).
+            cycles: the number of updates of each table with the messages of one epoch (K); 1 is the incremental
+                algorithm.
             smoothing: a Dirichlet count per cell of every table, or a mapping from tables and priors to counts, each a
                 number or an array with one for each cell; priors are smoothed only if named.
             weights: one weight per row; the name of a column where `data` is not in memory.
             holes: "expect" counts a missing value as the model expects it (the paper); "ignore" leaves it out. Both
                 lead to the same tables; the second in fewer epochs where much is missing.
-            seed: for the random starts.
-            starts: how many starts; the best is kept. The first goes on from the tables as they are; for the others
-                every table that is learnt and was not given is drawn anew.
+            seed: of the random starts.
+            starts: the number of random starts (initialisations); the best is kept. The first continues from the
+                current tables; for the others every table that is learnt and was not given is drawn again.
             tolerance: stop when an epoch, or a round of three with `accelerate`, gains no more than this per row in the
                 log-likelihood with the logarithm of the smoothing prior. 0 runs all epochs.
             accelerate: extrapolate the steps of EM (SQUAREM, see `fgrn.flow.acceleration`): several times fewer epochs
                 where plain EM is slow. The objective never falls. For cycles=1.
-            cycle_tolerance: a table that moves by no more than this in a cycle is left alone until the next epoch.
-            batch_size: update the tables after every so many rows (mini-batch EM), instead of once an epoch: many times
-                fewer epochs for large tables. Rows are put into batches at random.
-            step: the part that a batch has in the counts that tables are made of, those of earlier batches have the
-                rest: a number up to 1, or the first and the last, between which it falls geometrically over all
-                epochs. Unless given, from 0.55 to 0.03. See `fgrn.flow.minibatch`.
-            validation: rows to keep back: a fraction of them, drawn by `seed`, or a table of other rows. The parameters
-                after the epoch at which they were the most probable are kept; `History.validation` has all epochs.
-            patience: end after so many epochs in which the rows kept back did not become more probable.
-            hold: keep the messages from cycle to cycle (the paper), or make them again in constant memory.
-            only: the tables, priors and continuous columns to learn, all others frozen.
-            constraints: cells that are held, and rows that are equal: a list of ("fixed", table, row, level, value),
+            cycle_tolerance: a table that changes by no more than this in a cycle is not updated again in this epoch.
+            batch_size: the number of rows after which the tables are updated (mini-batch EM), instead of once an epoch:
+                many times fewer epochs for large tables. Rows are assigned to batches at random.
+            step: the weight of a batch in the decayed counts, beside those of earlier batches: a number up to 1, or the
+                first and the last, between which it falls geometrically over all epochs. Unless given, from 0.55 to
+                0.03. See `fgrn.flow.minibatch`.
+            validation: rows to hold out: a fraction of them, drawn by `seed`, or a table of other rows. The parameters
+                with the best held-out likelihood are kept; `History.validation` has that of all epochs.
+            patience: the number of epochs without a better held-out likelihood after which learning ends.
+            hold: whether to keep the messages from cycle to cycle (the paper), or to recompute them in constant memory.
+            only: the tables, priors and continuous columns to learn; all others are frozen.
+            constraints: cells that are fixed, and rows that are equal: a list of ("fixed", table, row, level, value),
                 ("zero", table, row, level), ("equal", table, table, ...) or ("equal", (table, row), (table, row), ...).
-            paused: outputs of SISO blocks that let no message through.
+            paused: outputs of SISO blocks that pass no messages.
             engine: "reference", "cpu", "torch", or "auto". On a GPU tables and counts stay there until learning ends.
-            threads: how many threads; all processors unless given. The result does not depend on it.
+            threads: the number of threads; all processors unless given. The result does not depend on it.
             device: see `propagate`.
             precision: see `propagate`.
             merge: count equal rows once, with their weight (True), or one by one (False); unless given, the faster.
-            watch: called after every epoch with (start, epoch, log-likelihood per row); learning ends, and keeps what
-                it has, when it returns True.
+            watch: called after every epoch with (start, epoch, log-likelihood per row); if it returns True, learning
+                ends and keeps the result so far.
             online: the running counts of earlier batches, see `Network.online`; these rows are the next batch.
-            checkpoint: a file to keep how far learning has come in, see `Checkpoint`.
-            every: how many epochs are between two checkpoints.
-            resume: go on from the checkpoint, if it is there, to the same tables, bit for bit, as without interruption.
+            checkpoint: a file that stores the progress of learning, see `Checkpoint`.
+            every: the number of epochs between two checkpoints.
+            resume: continue from the checkpoint, if it exists, to the same tables, bit for bit, as if not interrupted.
                 There may be more epochs and starts than before; `engine` and `merge` stay as they were unless given.
             executor: a client of dask.distributed, whose workers keep the rows and count them. The data is then a Dask
                 dataframe, or Parquet files that every worker can read; the result is the same.
 
         Names of tables are those of the SISO blocks' outputs or of their tie, names of priors those of the Sources'
-        variables. The tables are changed when all is done: an error or an interruption leaves the network as it was.
+        variables. The tables are replaced at the end: an error or an interruption leaves the network unchanged.
         """
         smoothing = settings.by_name(smoothing, self.variable) if isinstance(smoothing, Mapping) else smoothing
         settings.choice("holes", holes, ("expect", "ignore"))
@@ -307,16 +308,16 @@ class Network(WiredModel, Queries):
         return history
 
     def online(self, weight: float = 0.0, power: float = POWER, effective_size: float | None = None) -> Online:
-        """Return the state of online learning, to pass to `learn` with every batch of rows that are seen once.
+        """Return a new state of online learning, to pass to `learn` with every batch of rows.
 
-        To go on where the last batch ended, also after `fgrn.load`, pass `online_state` instead.
+        To continue after the last batch, also after `fgrn.load`, pass `online_state` instead.
 
         Args:
-            weight: how many rows the tables as they are stand for, without the smoothing of the last time of learning,
-                which is not counted twice; 0 if the first batch is to begin anew.
+            weight: the number of rows that the current tables represent, without the smoothing of the last learning,
+                which is not counted twice; 0 to start anew with the first batch.
             power: of the step by which old counts are forgotten, from 0.5 to 1.
-            effective_size: how many rows of today those before stand for, at most, where what is learnt changes with
-                time; None if it does not.
+            effective_size: the largest total weight of earlier rows, in rows, for data that change with time; None for
+                no limit.
         """
         settings.number("weight", weight, LearningError)
         if not weight:
@@ -339,7 +340,7 @@ class Network(WiredModel, Queries):
         self._require("layers", LearningError)
         for name in ("only", "paused"):
             if name in options:
-                raise LearningError(f"The layers decide what is {name!r}; leave it out, or use learn.")
+                raise LearningError(f"The setting {name!r} is determined by the layers; leave it out, or use learn.")
         settings.whole("together", together, 0)
         before = self._parameters, self._trained, self._counted
         kept = {name: options.pop(name) for name in ("checkpoint", "every", "resume") if name in options}
@@ -356,7 +357,7 @@ class Network(WiredModel, Queries):
             raise
         return histories
 
-    # Joint assignments: see `Queries` for all other questions
+    # Joint assignments; for all other queries see the class `Queries`
 
     def most_probable(self, evidence: frames.Data = None, *, names: Collection[Name] | None = None) -> MostProbable:
         """Return the most probable joint states of all variables given evidence (MPE), and their log-probability.
@@ -365,11 +366,11 @@ class Network(WiredModel, Queries):
 
         Args:
             evidence: see `propagate`.
-            names: which variables of that one assignment to return, all that are observed unless given. It chooses
-                what is returned, and not what is maximised: the states of all variables are likeliest together. For the
-                likeliest state of one variable whatever the others are, take the largest of `posterior`; for that of a
-                few, of `BayesianNetwork.joint`. Where variables that are not known are left out, a warning says that
-                this is a part of the most probable joint assignment, and so does the answer when it is printed.
+            names: the variables of that assignment to return; all observed ones unless given. They do not change what
+                is maximised: the joint probability of all variables. For the most probable state of one variable,
+                summed over the others, take the largest of `posterior`; for a few, of `BayesianNetwork.joint`. If
+                unknown variables are left out, a warning says that this is a part of the most probable joint
+                assignment, and so does the answer when it is printed.
         """
         given = self._assignments(evidence)
         found = given.likeliest_labels(self._asked(names), frames.is_one_row(evidence))
@@ -381,12 +382,12 @@ class Network(WiredModel, Queries):
     ) -> dict[str, np.ndarray]:
         """Return, for each state of a variable, the probability of the most probable joint states that contain it.
 
-        Logarithms, (rows, states), by variable; -inf for a state that cannot be. The largest of each row is the
+        Logarithms, (rows, states), by variable; -inf for an impossible state. The largest of each row is the
         log-probability of `most_probable`.
 
         Args:
             evidence: see `propagate`.
-            names: the variables to ask for, all that are observed unless given.
+            names: the variables; all observed ones unless given.
         """
         self._require("max-marginals")
         given = self._assignments(evidence)
@@ -404,8 +405,8 @@ class Network(WiredModel, Queries):
     ) -> dict[str, np.ndarray]:
         """Draw rows: the labels of the observed variables, or of those named.
 
-        Without evidence they are drawn along the blocks, causes first; with it, given what is known: `rows`
-        for each row of the evidence, one after the other.
+        Without evidence they are drawn along the blocks, causes first (ancestral sampling); with evidence, given it:
+        `rows` for each row of the evidence, one after the other.
         """
         settings.whole("rows", rows, 0)
         settings.whole("seed", seed, 0)
@@ -424,7 +425,7 @@ class Network(WiredModel, Queries):
         """Return the number of multiplications for all messages of these rows, by the cascade or the product rule."""
         return self._assignments(data).multiplications(direct)
 
-    # Behind the scenes: what a network of another kind does in its own way
+    # Private helpers, which other kinds of network override
 
     def _estep(self, engine: engines.Engine, plan: Plan, programs: Programs, **options: Any) -> EStepOf:
         from .conditioned import estep_of_rows
@@ -452,7 +453,7 @@ class Network(WiredModel, Queries):
     def _estep_for(
         self, engine: engines.Engine, plan: Plan, paused: Collection[str], table: EncodedTable, **options: Any
     ) -> EStepOf:
-        """Return the function that makes the E-step over the rows of a table."""
+        """Return the function that builds the E-step over the rows of a table."""
 
         def over(rows: EncodedTable) -> EStepOf:
             return self._estep(engine, plan, self._programs_for(plan, paused, rows), **options)
@@ -463,7 +464,7 @@ class Network(WiredModel, Queries):
         return partial(LeafEStep, self.leaves, edge, size, lambda rows: cast(RowEStep, over(rows)(rows)))
 
     def _assignments(self, evidence: frames.Data) -> Assignments:
-        """Return the joint assignments given evidence; an error on graphs with loops, where sweeps are not exact."""
+        """Return the joint assignments given evidence; an error on graphs with loops, where they are not exact."""
         plan = self._plan()
         if not plan.is_tree:
             raise FgrnError("This network has loops, on which only sums of messages are approximated.")

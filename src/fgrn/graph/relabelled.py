@@ -1,4 +1,4 @@
-"""The states of a hidden variable in another order: the same model with other numbers for its classes."""
+"""Reordering the states of a hidden variable: the same model with its classes renumbered."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .network import Network
 
 
 def with_states_ordered(net: Network, order: np.ndarray) -> Network:
-    """Return a copy of a network with one hidden variable over all others, whose state k is what `order[k]` was."""
+    """Return a copy of a network whose hidden variable has reordered states: state k is the old state `order[k]`."""
     new = net.copy()
     layout, before = net._spec.layout, net._parameters
     values = before.values.copy()

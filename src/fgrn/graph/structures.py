@@ -3,13 +3,13 @@
 `observed` is always a mapping from names to states, a number or a list of labels. The copy of a hidden variable that a
 Diverter sends to variable Y is called "S->Y".
 
-What a hidden state means is found by learning, from a random start: its number, or its label, is arbitrary, and may be
-another with another seed. `tables` says where learning starts, in all its starts, and so what a label means:
+The meaning of a hidden state results from learning, from a random start: its number, or its label, is arbitrary, and
+may differ with another seed. `tables` gives initial tables for all starts, and so gives the labels their meaning:
 
     lvm({"Y": ["no", "yes"]}, hidden=["well", "ill"], tables={"Y": [[0.8, 0.2], [0.3, 0.7]]})
 
-starts P(Y | S) with these rows, one for each state of S in order. Rough numbers do; those of one table may be enough. A
-hidden variable that has no cause may be named, too, with its prior.
+starts P(Y | S) with these rows, one for each state of S in order. Rough numbers are enough, and one table may be
+enough. A hidden variable without parents may be given its prior in the same way.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .network import Network
 States: TypeAlias = int | Iterable[Label]
 
 MOST_PRODUCT_LABELS = 10_000
-"""A larger product space is numbered: nobody reads that many labels."""
+"""The states of a larger product space are numbered instead of labelled."""
 
 
 def lvm(
@@ -55,8 +55,8 @@ def lvm(
         name: the name of the hidden variable.
         prior: the prior of the hidden variable; uniform unless given.
         learn_prior: whether it is learnt.
-        tables: where learning starts, by the variable a table leads to: P(variable | hidden), a row for each hidden
-            state; at random unless given.
+        tables: initial tables by the name of their variable: P(variable | hidden), a row for each hidden state;
+            random unless given.
         leaves: continuous columns, if there are any: then there may be no other observed variable.
     """
     cause = Variable(name, hidden)
@@ -68,14 +68,14 @@ def lvm(
 def naive_bayes(
     observed: Mapping[str, States], class_variable: str, *, name: str = "S", tables: Mapping[str, Any] | None = None
 ) -> Network:
-    """Return a naive Bayes classifier: the hidden variable is the class, by a table that stays diagonal.
+    """Return a naive Bayes classifier: the hidden variable is the class, through a table fixed to be diagonal.
 
     Args:
         observed: the variables and their states, the class among them.
         class_variable: which of them is the class.
         name: the name of the hidden copy of the class.
-        tables: where learning starts, by the variable a table leads to: P(variable | class), a row for each class; at
-            random unless given.
+        tables: initial tables by the name of their variable: P(variable | class), a row for each class; random unless
+            given.
     """
     label = _class_among(observed, class_variable)
     return _tied_to_class(observed, label, Variable(name, label.labels), np.eye(label.cardinality), tables)
@@ -100,8 +100,8 @@ def class_mixture(
         hidden: how many states each class has: a number for all, or a list with one for each class in order. The states
             of a class "a" are called "a.1", "a.2", ...
         name: the name of the hidden variable.
-        tables: where learning starts, by the variable a table leads to: P(variable | hidden), a row for each hidden
-            state; at random unless given.
+        tables: initial tables by the name of their variable: P(variable | hidden), a row for each hidden state;
+            random unless given.
     """
     label = _class_among(observed, class_variable)
     labels, support = states_of_classes(observed, class_variable, hidden)
@@ -111,7 +111,7 @@ def class_mixture(
 def states_of_classes(
     observed: Mapping[str, States], class_variable: str, hidden: int | Sequence[int]
 ) -> tuple[list[str], np.ndarray]:
-    """The names "a.1", "a.2", ... of the hidden states of every class, and the table from them to the class."""
+    """Return the names "a.1", "a.2", ... of the hidden states of every class, and the table from them to the class."""
     label = _class_among(observed, class_variable)
     sizes = [hidden] * label.cardinality if isinstance(hidden, int) else list(hidden)
     for size in sizes:
@@ -157,15 +157,15 @@ def dica(
     name: str = "S",
     tables: Mapping[str, Any] | None = None,
 ) -> Network:
-    """Return a Discrete Independent Component Analysis: hidden variables whose product space explains the observed.
+    """Return a Discrete Independent Component Analysis: independent hidden variables that jointly explain the observed.
 
     Args:
         observed: the observed variables and their states.
         hidden: the states of each hidden variable: numbers or labels, which are arbitrary names unless `tables` says
             what they mean.
         name: the prefix of their names; their number from 1 follows.
-        tables: where learning starts, by the variable a table leads to: P(variable | all hidden ones), a row for each
-            combination of their states, the last one changing fastest; at random unless given.
+        tables: initial tables by the name of their variable: P(variable | all hidden ones), a row for each combination
+            of their states, the last one changing fastest; random unless given.
     """
     if isinstance(hidden, (int, str)) or not hidden:
         raise WiringError(f"'hidden' lists the states of each hidden variable, such as [3, 2]. Got {hidden!r} instead.")
@@ -192,11 +192,11 @@ def stack(
             arbitrary names unless `tables` says what they mean.
         groups: how many variables share a hidden one above them: a number for every layer, or for each layer but the
             top one a number or the groups themselves, as lists of names.
-        class_variable: an observed variable that hangs on the top.
+        class_variable: an observed variable that depends on the top one.
         name: the prefix of hidden variables; the number of the layer and that in it follow ("S1.2"); the top one
             by this and the number of the layer ("S2").
-        tables: where learning starts, by the variable a table leads to: P(variable | hidden one above it), a row for
-            each state of that; at random unless given.
+        tables: initial tables by the name of their variable: P(variable | hidden variable above it), a row for each
+            state of that; random unless given.
     """
     if isinstance(hidden, (int, str)) or len(hidden) < 2:
         raise WiringError(f"'hidden' lists the states of two or more layers, the lowest first. Got {hidden!r} instead.")
@@ -240,13 +240,13 @@ def hmm(
 ) -> Network:
     """Return a hidden Markov model: a `Chain`, where a row is one step; or unrolled, where a row is a whole sequence.
 
-    A chain takes sequences of any lengths, one after the other in one table, told apart by a column; every epoch is
-    one of Baum and Welch. It has the hidden variable "S", and "S next" for that of the next row.
+    A chain takes sequences of any length, one after the other in one table, identified by a column; every epoch is
+    one iteration of Baum and Welch. It has the hidden variable "S", and "S next" for that of the next row.
 
-    With a `length` the steps are unrolled into one network with tied tables, to be looked at or changed. Step t has the
+    With a `length` the steps are unrolled into one network with tied tables, to be inspected or changed. Step t has the
     hidden variable "S[t]" and the observed ones "Y[t]"; `fgrn.sequences` makes such rows of sequences of any lengths up
-    to `length`, leaving what lies beyond the end of a sequence unknown. Learn it with holes="ignore": then what was
-    never observed is not counted.
+    to `length`, in which steps after the end of a sequence are missing. Learn it with holes="ignore", so that these
+    are not counted.
 
     Args:
         observed: the variables observed at every step, and their states.
@@ -254,10 +254,10 @@ def hmm(
             what they mean.
         length: the number of steps, if they are to be unrolled.
         name: the name of the hidden variable.
-        sequence: the column that tells sequences apart; without it in a table all rows are one sequence.
-        tables: where learning starts: P(variable | hidden), a row for each hidden state, by the name of the variable;
-            P(hidden of the next row | hidden) as "S next", and the prior of the first row as "S". At random unless
-            given. The names are the same where the steps are unrolled.
+        sequence: the column that identifies sequences; without it in a table all rows are one sequence.
+        tables: initial tables: P(variable | hidden), a row for each hidden state, by the name of the variable;
+            P(hidden of the next row | hidden) as "S next", and the prior of the first row as "S". Random unless given.
+            The names are the same if the steps are unrolled.
         leaves: continuous columns of a chain, if there are any: then there may be no other observed variable.
     """
     outputs = _variables(observed) if observed or leaves is None else []
@@ -289,7 +289,7 @@ def hmm(
 def sequences(rows: Iterable[Mapping[str, Sequence[Any]]], length: int | None = None) -> dict[str, list[Any]]:
     """Return rows for `hmm` from sequences, each a mapping from names to the values of its steps, of any length.
 
-    What lies beyond the end of a sequence is unknown. `length` is that of the longest unless given.
+    Steps after the end of a sequence are missing. `length` is that of the longest sequence unless given.
     """
     rows = list(rows)
     for number, row in enumerate(rows):
@@ -325,14 +325,12 @@ def _checked_network(
     hidden = {v.name for block in blocks for v in block.reads} | {name for name in made if name not in outputs}
     for name in observed:
         if name in hidden:
-            raise WiringError(
-                f"{name!r} is what a hidden variable is called here; pass another name= for the hidden ones."
-            )
+            raise WiringError(f"{name!r} is the name of a hidden variable here; choose another with name=.")
     return Network(_started(blocks, tables, {}), leaves=leaves)
 
 
 def _started(blocks: list[Block], tables: Mapping[str, Any] | None, called: Mapping[str, str]) -> list[Block]:
-    """Return the blocks with the initial tables and priors by name; `called` maps names to those in errors."""
+    """Return the blocks with given initial tables and priors; `called` maps their names to those in errors."""
     if tables is None:
         return blocks
     if not isinstance(tables, Mapping):

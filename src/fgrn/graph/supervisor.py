@@ -151,7 +151,7 @@ def _legs_of(diverters: Sequence[Diverter], edge: dict[str, int], leaves: dict[i
 
 
 def _run_length(sizes: Sequence[int]) -> int:
-    """Return the number of joint states of a run: those of the last parts of a space, at most LONGEST_RUN."""
+    """Return the length of a run: the joint states of the last parts of a space, at most LONGEST_RUN."""
     run = 1
     for size in reversed(sizes):
         if run > 1 and run * size > LONGEST_RUN:

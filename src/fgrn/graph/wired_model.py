@@ -1,4 +1,4 @@
-"""WiredModel: blocks joined to a graph, with their parameters and plans; base class of Network, without inference."""
+"""WiredModel: connected blocks with parameters and plans; base class of Network, without inference."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ LOOP_ROUNDS = 500
 
 
 class WiredModel:
-    """Blocks joined to a graph, their parameters, the record of learning, and the plans that engines run."""
+    """Connected blocks, their parameters, the training record, and the plans that engines run."""
 
     _row_cost: ClassVar[int] = 1  # how much longer the reference engine takes for a row than for one of a network
     _preferred_engine: str | None = None  # see `engine_for`
     _cannot: ClassVar[Mapping[str, str]] = {}
-    """What a network of another kind cannot do, and why, in words."""
+    """The operations that this kind of network does not support, with the reason as text."""
 
     def __init__(self, blocks: Iterable[Block], *, leaves: GaussianLeaves | None = None) -> None:
         if isinstance(blocks, Block) or not isinstance(blocks, Iterable):
@@ -57,7 +57,7 @@ class WiredModel:
         self._densities: tuple[Parameters, LogDensities] | None = None  # of the leaves, and what they were made of
 
     def _check_leaves(self, leaves: GaussianLeaves) -> None:
-        """Refuse continuous columns that do not go with the variables."""
+        """Raise an error for continuous columns that do not fit the variables."""
         if self.variable(leaves.variable).cardinality != leaves.states:
             raise WiringError(f"{leaves.variable!r} does not have {leaves.states} states, as its leaves have it.")
         twice = [name for name in leaves.columns if name in self._wiring.variables]
@@ -65,15 +65,15 @@ class WiredModel:
             raise WiringError(f"Two variables or columns have the same name: {(twice or list(leaves.columns))[0]!r}.")
 
     def _check_learning_of_leaves(self, is_plain: bool) -> None:
-        """Refuse ways of learning that continuous columns do not know."""
+        """Raise an error for settings of learning that continuous columns do not support."""
         if self.leaves is not None and not is_plain:
             raise LearningError("Continuous columns are learnt with cycles=1, and without pauses.")
 
-    # What it is
+    # Properties
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """The blocks as they were given: starts, not what has been learnt since."""
+        """The blocks as given, with their initial tables instead of the learnt ones."""
         return self._wiring.blocks
 
     @property
@@ -87,7 +87,7 @@ class WiredModel:
         return tuple(name for name in self._wiring.variables if name not in self._wiring.readers)
 
     def variable(self, name: Name) -> Variable:
-        """A variable by name."""
+        """Return a variable by name."""
         try:
             found = self._wiring.variables[settings.name_of(name)]
         except (KeyError, TypeError):
@@ -97,27 +97,27 @@ class WiredModel:
 
     @property
     def is_tree(self) -> bool:
-        """Whether there is no loop, so that two sweeps are exact."""
+        """Whether the graph has no loop, so that two sweeps are exact."""
         return self._wiring.is_tree
 
     @property
     def diameter(self) -> int:
-        """The largest number of blocks between two variables: as many parallel rounds suffice on a tree."""
+        """The largest number of blocks between two variables, the number of parallel rounds that suffice on a tree."""
         return self._wiring.diameter
 
     @property
     def layers(self) -> tuple[tuple[str, ...], ...]:
-        """The names of tables and priors by layer, the lowest first: what `learn_by_layer` learns together."""
+        """The names of tables and priors by layer, lowest first, as `learn_by_layer` learns them."""
         return layers_of(self._wiring)
 
     def table(self, name: Name) -> np.ndarray:
-        """The table of the SISO block with this output, (input states, output states); read-only."""
+        """Return the table of the SISO block with this output, (input states, output states); read-only."""
         return self._spec.layout.table(
             self._parameters.values, self._spec.layout.table_number(settings.name_of(name, self.variable))
         )
 
     def prior(self, name: Name) -> np.ndarray:
-        """The prior of the Source of this variable, (states,); read-only."""
+        """Return the prior of the Source of this variable, (states,); read-only."""
         return self._spec.layout.prior(
             self._parameters.values, self._spec.layout.prior_number(settings.name_of(name, self.variable))
         )
@@ -135,25 +135,25 @@ class WiredModel:
         return self.leaves.estimates(self._parameters.values[self._spec.layout.size :])
 
     def _with_moments(self, running: np.ndarray, marginal: Callable[[str], np.ndarray]) -> np.ndarray:
-        """Expected counts per row with those of continuous columns behind them, if there are any."""
+        """Return expected counts per row, with those of continuous columns appended, if there are any."""
         if self.leaves is None:
             return running
         shares = marginal(self.leaves.variable)[0]
         return np.concatenate([running, self.leaves.expected_counts(shares, self.moments)])
 
     def _start_from_moments(self, moments: Moments) -> None:
-        """Let the continuous columns have these means and variances, as a start of learning."""
+        """Set the means and variances of the continuous columns, as initial values of learning."""
         if self.leaves is not None:
             values = np.concatenate([self._tables, self.leaves.parameters_of(moments)])
             self._parameters = replace(self._parameters, values=values)
 
     @property
     def trained(self) -> tuple[dict[str, Any], ...]:
-        """The record of learning: one mapping for each call, with rows, settings, likelihood, and execution.
+        """The training record: one mapping per call of `learn`, with rows, settings, likelihood and execution.
 
-        "engine" and "merge" are those that were chosen where they were not given, "kernel" is the way the engine took.
-        A merge of None found out whether it pays to count equal rows once; an engine of None is that of a table without
-        missing values, whose rows are counted without one.
+        "engine" and "merge" are the chosen ones if they were not given, "kernel" is the method of the engine. A merge
+        of None means that merging was decided by a sample of the rows; an engine of None that no value was missing, so
+        that rows were only counted.
         """
         return self._trained
 
@@ -163,11 +163,11 @@ class WiredModel:
         return free_parameters(self._spec)
 
     def _free_parameters_under(self, constraints: Sequence[Any]) -> int:
-        """The number of free parameters if learning meets constraints, as given to `learn`."""
+        """Return the number of free parameters under constraints, given as for `learn`."""
         return free_parameters(self._constrained(self._spec, constraints))
 
     def _constrained_cells(self, constraints: Sequence[Any], names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Which cells of tables, side by side, constraints hold, and the place of the cell that each is equal to.
+        """Return which cells of tables are fixed by constraints, and the cell to which each cell is equal.
 
         Both are (rows, cells in a row of all tables) for tables with the same number of rows; places count along rows.
         """
@@ -185,19 +185,19 @@ class WiredModel:
         return held, among[first]
 
     def _constrained_moments(self, constraints: Sequence[Any]) -> MomentConstraints | None:
-        """The constraints on means and variances of continuous columns, if there are any."""
+        """Return the constraints on means and variances of continuous columns, if there are any."""
         found = self._constrained(self._spec, constraints).constraints
         return None if found is None else found.moments
 
     def _code_of_level(self, name: str, level: Any) -> int:
-        """The number of a level, which may be written as text."""
+        """Return the number of a level, which may be given as text."""
         variable = self.variable(name)
         words = [str(label) for label in variable.labels]
         named = isinstance(level, str) and level not in variable.labels and words.count(level) == 1
         return words.index(level) if named else variable.code(level)
 
     def _constrained(self, spec: Specification, constraints: Sequence[Any]) -> Specification:
-        """The specification of learning under constraints on rows of tables."""
+        """Return the specification of learning under constraints on rows of tables."""
         if not constraints:
             return spec
         if spec.forms:
@@ -217,7 +217,7 @@ class WiredModel:
     def _restricted(
         self, only: Collection[Name] | None, paused: Collection[str], constraints: Sequence[Any], cycles: int
     ) -> Specification:
-        """The specification of learning some tables alone, under constraints, with so many cycles in an epoch."""
+        """Return the specification for learning only some tables, under constraints and with `cycles` per epoch."""
         if constraints and cycles > 1:
             raise LearningError(
                 "must be 1 under constraints, which are met once in each epoch.", setting="cycles", value=cycles
@@ -234,7 +234,7 @@ class WiredModel:
         return other
 
     def _with(self, parameters: Parameters) -> Self:
-        """Return a model of the same blocks with other parameters, which shares its plans with this one."""
+        """Return a model of the same blocks with other parameters, sharing the plans of this one."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other._parameters, other._trained, other._counted = parameters, (), None
@@ -273,7 +273,7 @@ class WiredModel:
 
     @property
     def online_state(self) -> Online | None:
-        """Return a copy of the running counts, if the model was learnt in batches, to continue with `learn(online=)`.
+        """A copy of the running counts of online learning, to continue with `learn(online=)`; None without any.
 
         It is saved with the network. None after any other way of learning.
         """
@@ -281,7 +281,7 @@ class WiredModel:
             return None
         return replace(self._counted[1])
 
-    # Behind the scenes
+    # Private helpers
 
     @property
     def _continuous(self) -> tuple[str, ...]:
@@ -319,7 +319,7 @@ class WiredModel:
         return self._programs[key]
 
     def _encode(self, plan: Plan, data: frames.Data) -> Evidence:
-        """The evidence in a table; what continuous columns say is evidence on their hidden variable."""
+        """Return the evidence in a table; continuous columns become soft evidence on their hidden variable."""
         rows, leaves = self._encode_rows(plan, data), self.leaves
         if leaves is None:
             return rows
@@ -330,11 +330,11 @@ class WiredModel:
         return with_messages(leaves, made[1], plan.edge(leaves.variable), rows)
 
     def _encode_rows(self, plan: Plan, data: frames.Data, weights: Any = None) -> Evidence:
-        """The rows of a table as codes, and the numbers of continuous columns as they are."""
+        """Return the rows of a table as codes, with the numbers of continuous columns unchanged."""
         return encode(plan, data, weights, continuous=self._continuous).scaled(self._wiring.log_scale)
 
     def _table(self, plan: Plan, data: Any, weights: Any = None, executor: Any = None) -> EncodedTable:
-        """The rows of a table as codes, wherever they are."""
+        """Return the rows of a table as codes, in memory, on disk or on workers."""
         elsewhere = table_elsewhere(plan, data, weights, executor, self._continuous)
         return self._encode_rows(plan, data, weights) if elsewhere is None else elsewhere.scaled(self._wiring.log_scale)
 
@@ -345,7 +345,7 @@ class WiredModel:
         return [name for name in named if name in plan.index]
 
     def _rounds_needed(self, plan: Plan) -> int:
-        """Return the number of parallel rounds that reach everything, which may be larger with paused blocks."""
+        """Return the number of parallel rounds until all messages have arrived; paused blocks may increase it."""
         return self.diameter if plan is self._plans.get(frozenset()) else plan.reach
 
     def _round_rule(self, plan: Plan, rounds: int | None, damping: float | None, tolerance: float) -> RoundRule:
@@ -359,12 +359,12 @@ class WiredModel:
         return RoundRule(usual if rounds is None else rounds, rest, tolerance, needed)
 
     def _require(self, ability: str, kind: type[FgrnError] = FgrnError) -> None:
-        """Refuse what a network of this kind cannot do."""
+        """Raise an error for an operation that this kind of network does not support."""
         if ability in self._cannot:
             raise kind(self._cannot[ability])
 
     def _paused(self, paused: Collection[Name]) -> tuple[str, ...]:
-        """The outputs of SISO blocks that pause, by name."""
+        """Return the outputs of SISO blocks to pause, by name."""
         found = settings.variable_names("paused", paused, own=self.variable)
         if found:
             self._require("pauses")

@@ -1,4 +1,4 @@
-"""How blocks are joined: every variable with its driver and its reader, and checks of them. No arithmetic."""
+"""Wiring: the driver and the reader of every variable, with checks; no arithmetic."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Wiring:
 
     @cached_property
     def log_scale(self) -> float:
-        """The log of the scales taken out of all Factors, which is added to the likelihood of every row."""
+        """The logarithm of the scales divided out of all Factors, which is added to the log-likelihood of every row."""
         return sum(block.log_scale for block in self.blocks if isinstance(block, Factor))
 
     @cached_property
@@ -144,7 +144,7 @@ class Wiring:
 
     @cached_property
     def diameter(self) -> int:
-        """The most blocks between two variables: the number of rounds until every message has reached everything."""
+        """The largest number of blocks between two variables: the number of rounds until all messages have arrived."""
         start = next(iter(self.variables))
         if self.is_tree:  # the variable farthest from any other is one end of a longest path
             distances = self._distances_from(start)

@@ -1,1 +1,1 @@
-"""Learning: preparation of rows, execution, checkpoints, layers, criteria for the size of models, clusters."""
+"""Learning: preparation of rows, execution, checkpoints, layers, criteria for model size, computing clusters."""

@@ -1,19 +1,19 @@
-"""Temperature and matrix scaling: calibrating the probabilities of a classifier by rows that it did not learn from.
+"""Temperature and matrix scaling: calibration of the probabilities of a classifier on held-out rows.
 
-With a temperature T the probabilities of the classes are raised to the power 1 / T, and scaled to add up to one: above
-1 the classifier is less sure of the class than before, below 1 more. T has the least log-loss (Guo et al., 2017) of the
-rows and of one more, spread over all of them, whose class is the likeliest of those that were wrong: where every row
-was predicted rightly, the next one still may not be (in the spirit of Platt, 1999).
+With a temperature T the probabilities of the classes are raised to the power 1 / T, and scaled to sum to one: with T
+above 1 the classifier becomes less confident, below 1 more. T minimises the log-loss (Guo et al., 2017) of the rows and
+of one added row, spread over all of them, whose class is the most probable of the wrong ones: even if every row was
+predicted correctly, the next one may not be (in the spirit of Platt, 1999).
 
-One temperature is not right for all classes where some are easily told from the others, and some are hardly told from
-each other. Of three classes or more the logarithms l of what is told of a row, less their mean, become
+One temperature does not suit all classes if some are easily distinguished from the others, and some are not. With
+three classes or more the log-probabilities l of a row, minus their mean, become
 
     l / T + l / T @ mixing + offsets
 
 (matrix scaling, Guo et al., 2017), with the least log-loss plus MIXING_PENALTY / 2 times the sum of the squares of
-mixing and offsets (in the spirit of Kull et al., 2019): without rows there is the temperature alone. Where the
-logarithms of a class are large, the squares of its row of the matrix count as many times as theirs are in the mean. The
-matrix is used only where rows that it was not fitted to gain by it clearly, see `CalibrationJudge`.
+mixing and offsets (in the spirit of Kull et al., 2019): without rows only the temperature remains. The squares of a row
+of the matrix are multiplied by the mean square of the logarithms of its class, if that is above 1. The matrix is used
+only if it clearly reduces the log-loss of rows that it was not fitted to, see `CalibrationJudge`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .cross_validation import mean_and_error
 from .optimiser import minimised
 
 FAINTEST = 1e-9
-"""A smaller probability of the class that came true counts as this one."""
+"""Smaller probabilities of the true class are replaced by this one."""
 
 LEAST_KNOWN = 1e-100
 """A smaller probability of a class is replaced by this one before it is raised to a power."""
@@ -48,14 +48,14 @@ MIXING_ITERATIONS, MIXING_TOLERANCE = 100, 1e-7
 """The most steps of the optimiser for the matrix, and the gain per row at which it has converged."""
 
 MOST_PRODUCTS = 5e6
-"""Rows times squared classes up to which a matrix is found and judged, in a second or two; with more there is the
-temperature alone."""
+"""Rows times squared classes up to which a matrix is fitted and evaluated, in a second or two; with more there is
+only the temperature."""
 
 SHARES = 3
-"""The shares that the rows kept back are dealt out to, to judge a matrix, if they are those of one part alone."""
+"""The number of parts of the held-out rows by which a matrix is evaluated, if there is only one fold."""
 
 CLEARLY_BETTER = 1.0
-"""The standard errors by which the log-loss of rows must fall for a matrix that was fitted to others."""
+"""The number of standard errors by which a matrix, fitted to other rows, must reduce the log-loss."""
 
 TEMPERATURE_STEP, MOST_TEMPERATURE_STEPS = 1.1, 6
 """The factor by which the temperature of a network is raised or lowered while that helps, and how often."""
@@ -63,7 +63,7 @@ TEMPERATURE_STEP, MOST_TEMPERATURE_STEPS = 1.1, 6
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """How the logarithms of what a classifier tells of the classes are changed, see above.
+    """A change of the log-probabilities of the classes: a temperature and, optionally, a matrix and offsets.
 
     temperature   by which they are divided
     mixing        (classes, classes): from class, to class; None for no change but the temperature
@@ -80,14 +80,14 @@ class Calibration:
         return self.temperature == 1.0 and self.mixing is None
 
     def moved(self, logarithms: np.ndarray) -> np.ndarray:
-        """Return what mixing adds to logarithms at that temperature; their first axis is the class."""
+        """Return what the matrix adds to the logarithms at this temperature; their first axis is the class."""
         apart = (logarithms - logarithms.mean(axis=0)) / self.temperature
         return np.zeros_like(apart) if self.mixing is None else np.tensordot(self.mixing.T, apart, axes=1)
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """The probabilities that a classifier gave the classes of some rows, and the true classes.
+    """Predicted probabilities of the classes of some rows, and the true classes.
 
     logs      (rows, classes): the logarithm of the probability of each class
     classes   the number of the true class of each row
@@ -100,12 +100,12 @@ class Predictions:
 
     @classmethod
     def of(cls, chances: np.ndarray, classes: np.ndarray, weights: np.ndarray) -> Predictions:
-        """From the probabilities of the classes; those of an impossible row are not numbers, and count as 0."""
+        """Return predictions from probabilities of the classes; NaN, for an impossible row, counts as 0."""
         return cls(np.log(np.maximum(np.nan_to_num(chances), LEAST_KNOWN)), classes, weights)
 
     @classmethod
     def of_all(cls, parts: Iterable[Predictions]) -> Predictions:
-        """The predictions of several sets of rows, one after the other."""
+        """Return the predictions of several sets of rows, concatenated."""
         found = list(parts)
         return cls(
             np.concatenate([one.logs for one in found]),
@@ -121,7 +121,7 @@ class Predictions:
 
     @property
     def temperature(self) -> float:
-        """The temperature of the least mean log-loss.
+        """Return the temperature with the least mean log-loss.
 
         It is a convex function of 1 / T, whose slope is the mean over rows of the expected logarithm at that
         temperature less the logarithm of the true class.
@@ -144,18 +144,18 @@ class Predictions:
 
     @property
     def _one_more_row(self) -> tuple[float, np.ndarray]:
-        """The share of the row that is added, and (rows, classes) the logarithms of classes that did not come true."""
+        """Return the weight per row of the added row, and the logarithms of classes other than the true one."""
         others = self.logs.copy()
         others[np.arange(len(others)), self.classes] = -np.inf
         return 1 / (1 + float(self.weights.sum())), others
 
     def some(self, rows: slice) -> Predictions:
-        """The predictions of some of the rows."""
+        """Return the predictions of some of the rows."""
         return Predictions(self.logs[rows], self.classes[rows], self.weights[rows])
 
     @property
     def mean_loss(self) -> float:
-        """The mean log-loss of the rows."""
+        """Return the mean log-loss of the rows."""
         return float(np.average(self.losses(), weights=self.weights))
 
     def mixed(self) -> Calibration:
@@ -184,27 +184,27 @@ class Predictions:
         return Calibration(1.0, z[:-classes].reshape(classes, classes), z[-classes:])
 
     def _tempered(self, power: float) -> tuple[np.ndarray, np.ndarray]:
-        """(rows, classes): logarithms times a power, the largest of a row being 0, and the sums of what they are of."""
+        """Return logarithms times a power, (rows, classes), with maximum 0 per row, and sums of exponentials."""
         logs = power * self.logs
         logs -= logs.max(axis=1, keepdims=True)
         return logs, np.exp(logs).sum(axis=1)
 
     def _of_class(self, values: np.ndarray) -> np.ndarray:
-        """The value of the class of each row."""
+        """Return the value of the true class of each row."""
         found: np.ndarray = values[np.arange(len(values)), self.classes]
         return found
 
 
 def can_be_mixed(rows: int, classes: int) -> bool:
-    """Whether a matrix may be fitted: that of two classes would be a temperature once more, a large one takes long."""
+    """Return whether a matrix may be fitted: not for two classes, where it equals a temperature, nor for large data."""
     return classes > 2 and rows * classes**2 <= MOST_PRODUCTS
 
 
 @dataclass(frozen=True)
 class CalibrationJudge:
-    """Finds how networks, each learnt from some of the rows, are calibrated best for the rows that were kept back.
+    """Finds the calibration of networks, each learnt from part of the rows, with the least log-loss on held-out rows.
 
-    parts    for each network: its predictions for the rows kept back from it, if it is calibrated so
+    parts    for each network: its predictions for the held-out rows from it, if it is calibrated so
     allowed  asked whether there is time for more
     """
 
@@ -212,7 +212,7 @@ class CalibrationJudge:
     allowed: Callable[[], bool] = lambda: True
 
     def tempered(self, temperature: float) -> Calibration:
-        """Return the temperature of the least log-loss of the networks, found from a good one on, or from 1.
+        """Return the temperature with the least log-loss of the networks, searched from a given one or from 1.
 
         The better one is raised or lowered by a factor as long as that helps.
         """
@@ -236,7 +236,7 @@ class CalibrationJudge:
         return Calibration(found)
 
     def mixed(self, tempered: Calibration) -> Calibration:
-        """Return a calibration with a matrix beside the temperature if that is clearly better, else as it was.
+        """Return the calibration with a matrix added if that is clearly better, else unchanged.
 
         A matrix is fitted to all parts but one and judged in that one, in turn. The one that is used is fitted to all.
         """

@@ -1,12 +1,12 @@
 """Checkpoints: the progress of learning in a file, from which an interrupted run continues to the same result.
 
 A run has one stage for each time a network learns: one for `Network.learn`, one per layer for `learn_by_layer`, one
-per number of hidden states where an estimator tries several. A stage knows what it is about (network, rows, settings),
-the parameters it began with and how far each start has come. Its bytes are told in `files.checkpoint_file`.
+per number of hidden states where an estimator tries several. A stage has its identity (network, rows, settings), the
+parameters it began with and the state of each start. `files.checkpoint_file` describes its bytes.
 
     open_journal(...)  ->  Journal  ->  a Keeper for each stage  ->  em.learn
 
-Without a file a journal is in memory alone: estimators have one, to keep what was learnt when `fit` is interrupted.
+Without a file a journal is in memory only: estimators have one, to keep the result so far when `fit` is interrupted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .run_identity import differences, is_possible
 Returned = TypeVar("Returned")
 
 EVERY = 5
-"""Epochs between two checkpoints, unless said otherwise."""
+"""The default number of epochs between two checkpoints."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Checkpoint:
     Args:
         path: of the file. It is written before learning begins, every few epochs and at the end, each time all of it or
             nothing. Only one run writes it at a time.
-        every: how many epochs are between two checkpoints.
-        resume: go on from the file, if it is there. Otherwise a file that is there is an error: it is not overwritten
-            by another run.
+        every: the number of epochs between two checkpoints.
+        resume: whether to continue from the file, if it exists. If False, an existing file is an error, so that it is
+            not overwritten by another run.
     """
 
     path: str | os.PathLike[str]
@@ -60,7 +60,7 @@ class Checkpoint:
 
 @dataclass
 class Stage:
-    """One call of `learn` in a run: its identity, the parameters it began with, and the progress of each start.
+    """One call of `learn` in a run: its identity, the parameters it began with, and the state of each start.
 
     The `model` that learns is known where the stage has begun in this process.
     """
@@ -77,7 +77,7 @@ class Stage:
         return max(tried, key=lambda number: _objective(self.starts[number]), default=None)
 
     def so_far(self, layout: Layout) -> Outcome | None:
-        """Return the result if learning ended now; what is not estimated is only known for starts that have ended."""
+        """Return the result as if learning ended now; parameters not estimated are known only for ended starts."""
         if self.best is None:
             return None
         return outcome(self.starts, self.best, [_objective(one) for one in self.starts if one.epochs], layout)
@@ -101,7 +101,7 @@ def open_journal(
     if checkpoint is None or isinstance(checkpoint, Journal):
         if checkpoint is None and resume is not False:
             raise LearningError(
-                "There is no checkpoint to go on from.",
+                "There is no checkpoint to continue from.",
                 remedies=Remedy("name the file", checkpoint=..., resume=True),
             )
         yield Journal(None, interruptible) if checkpoint is None and interruptible else checkpoint
@@ -109,7 +109,7 @@ def open_journal(
     if not isinstance(checkpoint, Checkpoint):
         checkpoint = Checkpoint(checkpoint, every, resume)
     elif every != EVERY or resume is not False:
-        raise LearningError("A Checkpoint says itself how often it is written and whether to resume.")
+        raise LearningError("A Checkpoint object already has the settings `every` and `resume`.")
     with _alone(Path(checkpoint.path)):
         journal = Journal(checkpoint, interruptible)
         yield journal
@@ -128,14 +128,14 @@ def _alone(path: Path) -> Iterator[None]:
             raise CheckpointError(
                 f"The checkpoint {str(path)!r} is being written by {holder}.",
                 value=str(path),
-                remedies=("wait until that has ended", "name another checkpoint for this run"),
+                remedies=("wait until that run has ended", "name another checkpoint for this run"),
             ) from holder
         yield
 
 
 @contextmanager
 def stage_journal(checkpoint: Place, every: int, resume: bool) -> Iterator[Journal | None]:
-    """Open the journal for one call of `learn`, if there is a checkpoint; it is written if learning fails."""
+    """Open the journal for one call of `learn`, if there is a checkpoint; it is also written if learning fails."""
     with open_journal(checkpoint, every, resume) as journal:
         try:
             yield journal
@@ -162,8 +162,8 @@ def as_begun(journal: Journal | None, table: EncodedTable, engine: str, merge: b
 class Journal:
     """The stages of a run so far, in memory and, if there is a checkpoint, on disk.
 
-    One that is `interruptible` lets learning end well when it is interrupted, with what was learnt until then, and its
-    `interruption` then tells when that was. Whoever goes on with the run asks for that, and stops soon.
+    An `interruptible` journal lets interrupted learning end with the result so far; its `interruption` then says when
+    that was, and the later steps of the run check it and stop soon.
     """
 
     def __init__(self, checkpoint: Checkpoint | None, interruptible: bool = False) -> None:
@@ -193,14 +193,14 @@ class Journal:
                 remedies=(Remedy("go on from it", resume=True), "delete it or name another to begin anew"),
             )
         stages, over = read_checkpoint(self.path)
-        if over:  # whoever stopped the run by its watcher wants it to go on now
+        if over:  # a run that its watcher stopped is continued now
             for stage in stages:
                 stage.starts = [replace(start, stopped=False) for start in stage.starts]
         return stages, over
 
     @property
     def before(self) -> dict[str, Any]:
-        """Return the identity of the next stage as it was begun before; empty if it is new."""
+        """Return the identity of the next stage as recorded in the checkpoint; empty if it is new."""
         return self._stages[self._next].about if self._next < len(self._stages) else {}
 
     def keeper(self, model: Any, about: Callable[[], dict[str, Any]]) -> StageKeeper:
@@ -210,7 +210,7 @@ class Journal:
         return StageKeeper(self, self._next - 1, model, told)
 
     def finished(self, work: Callable[[], Returned], so_far: Callable[[], Returned | None] = lambda: None) -> Returned:
-        """Return the result of some work of the run or, if it is interrupted, the result so far.
+        """Return the result of a function or, if it is interrupted, the result so far.
 
         Where there is none yet, but earlier work would be lost, it is done once more, and asked to stop soon, with the
         stages it has begun. An interruption before any epoch, and a second one, end the run as usual.
@@ -253,7 +253,7 @@ class Journal:
             every = [stage.began, *(one for start in stage.starts for one in start.kept)]
             if len(stage.starts) > rule.starts or not all(is_possible(one, spec) for one in every):
                 raise CheckpointError(
-                    f"The checkpoint {str(self.path)!r} holds tables that are none of this network: it was altered. "
+                    f"The checkpoint {str(self.path)!r} holds tables of another network: it was altered. "
                     "Delete it, or name another, to begin anew."
                 )
             given = [one.values[: spec.layout.size][frozen] for one in (parameters, *every)]
@@ -266,25 +266,25 @@ class Journal:
             )
 
     def keep(self, stage: Stage, starts: Sequence[Start], ended: bool) -> None:
-        """Take the progress of the starts, and write the file every few epochs."""
+        """Store the state of the starts, and write the file every few epochs."""
         stage.starts = list(starts)
         self._waiting += 1
         if ended or self._waiting >= self._every:
             self._write()
 
     def save(self) -> None:
-        """Write what is not on disk yet, because learning ends here."""
+        """Write everything that is not on disk yet, because learning ends."""
         if self._waiting:
             self._write()
 
     def close(self) -> None:
-        """Mark the run as finished, and write that."""
+        """Mark the run as finished, and write the file."""
         if not self._over:
             self._over = True
             self._write()
 
     def _write(self) -> None:
-        """Write the file. A failure is an error the first time, and later a warning, so that learning goes on."""
+        """Write the file. A failure is an error the first time, and a warning later, so that learning continues."""
         from ..files.checkpoint_file import write_checkpoint
 
         if self.path is None:
@@ -296,7 +296,7 @@ class Journal:
                 raise
             if not self._has_warned:
                 self._has_warned = True
-                goes_on = f"{error.message} Learning goes on, and so do attempts to write it."
+                goes_on = f"{error.message} Learning continues, and writing will be tried again."
                 warn(CheckpointWarning(**{**error.parts, "message": goes_on}), CheckpointWarning)
             return
         self._waiting, self._is_writable, self._has_warned = 0, True, False
@@ -324,9 +324,9 @@ class StageKeeper:
             self.journal.keep(self.stage, starts, ended)
 
     def so_far(self) -> Outcome | None:
-        """Return the result if learning ended now; None before the first epoch."""
+        """Return the result as if learning ended now; None before the first epoch."""
         return None if self.stage is None or self.layout is None else self.stage.so_far(self.layout)
 
 
 Place: TypeAlias = str | os.PathLike[str] | Checkpoint | Journal | None
-"""What people may give as a checkpoint, and what a run of several stages gives to each of them."""
+"""A checkpoint as users give it, or as a run of several stages passes it to each of them."""

@@ -1,6 +1,6 @@
-"""The budget of choosing and learning a classifier: seconds, or an amount of work that does not depend on the clock.
+"""The budget for choosing and learning a classifier: seconds, or an amount of work independent of the clock.
 
-What follows the choice is foreseen in it: calibrating the best candidate so far, and learning it from all rows.
+It includes the steps after the choice: calibrating the best candidate so far, and learning it from all rows.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 MOST_WORK = 1.8e10
-"""What all of this may cost unless seconds are given, for MANY_ROWS rows: cells visited, summed over all E-steps, about
-8 s of CPU time. So the choice always ends at the same candidate. Of a few rows a third of it can be had."""
+"""The limit of work unless seconds are given, for MANY_ROWS rows: cells visited, summed over all E-steps, about
+8 s of CPU time. So the choice always ends at the same candidate. With few rows the limit is a third of it."""
 
 MANY_ROWS = 10_000
-"""Rows from which on the budget is whole."""
+"""The number of rows from which on the whole budget is available."""
 
 
 @dataclass
 class Budget:
-    """The budget of a search and of what follows it: seconds, or an amount of work that does not depend on the clock.
+    """The budget of a search and of the steps after it: seconds, or an amount of work independent of the clock.
 
     seconds   for all of it; None for the limit of work
     stopped   asked whether to end at once
@@ -39,12 +39,12 @@ class Budget:
 
     @property
     def work(self) -> float:
-        """The limit of work."""
+        """The limit on the amount of work."""
         return MOST_WORK * (1 + 2 * min(self.rows / MANY_ROWS, 1.0)) / 3
 
     @property
     def used(self) -> float:
-        """The share of the budget that is spent."""
+        """The share of the budget that has been spent."""
         return self.spent / self.work if self.seconds is None else self._elapsed / self.seconds
 
     @property
@@ -52,7 +52,7 @@ class Budget:
         return time.monotonic() - self.begun
 
     def spend(self, work: float) -> None:
-        """Note some work that was done."""
+        """Add an amount of work to what has been spent."""
         self.spent += work
         self._pace = self._elapsed / self.spent if self.spent else 0.0
 
@@ -63,11 +63,11 @@ class Budget:
 
     @property
     def has_time(self) -> bool:
-        """Whether seconds are left beside what is reserved; always without a limit of seconds."""
+        """Return whether seconds are left beyond those reserved; True without a limit of seconds."""
         return self.seconds is None or self.allows(0.0)
 
     def allows(self, work: float, finishing: float = 0.0) -> bool:
-        """Whether so much more work is within the budget; how long it takes is foreseen from the work until now.
+        """Return whether an amount of work is within the budget; its time is estimated from the work so far.
 
         `finishing` is what would follow if it were the best, instead of what is reserved.
         """

@@ -1,4 +1,4 @@
-"""Candidates of a choice among classifiers: one structure and size, learnt from some rows, asked about others."""
+"""Candidates in the choice of a classifier: one structure and size, learnt from some rows and tested on others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REFINED_ROWS = 200_000
 
 
 class Family(Protocol):
-    """Classifiers of one structure with any number of hidden states: what the choice needs to know of them."""
+    """The protocol of classifiers of one structure with any number of hidden states, as the choice uses them."""
 
     @property
     def structure(self) -> str:
@@ -35,48 +35,48 @@ class Family(Protocol):
 
     @property
     def refine(self) -> bool:
-        """Whether tables may be refined for the class."""
+        """Whether tables may be refined for predicting the class."""
 
     @property
     def temper(self) -> bool:
-        """Whether a temperature may be found for the class."""
+        """Whether a temperature may be fitted."""
 
     @property
     def ordered(self) -> Sequence[str]:
-        """The columns whose levels have an order."""
+        """The columns whose levels are ordered."""
 
     def untaught(self, size: int, rows: Evidence) -> Any:
-        """A model of so many hidden states a class (or of all), made for rows, whose tables are still to be learnt."""
+        """Return a model with a number of hidden states per class (or in all) for some rows, not learnt yet."""
 
     def teach(self, model: Any, rows: Evidence, epochs: int, tolerance: float) -> int:
-        """Learn the tables of a model by EM; returns the epochs that were needed."""
+        """Learn the tables of a model by EM; returns the number of epochs."""
 
     def size_of(self, model: Any, rows: Evidence) -> tuple[int, int, float]:
-        """The states of the hidden variable, the free parameters, and the work of an E-step over these rows."""
+        """Return the states of the hidden variable, the free parameters, and the work of an E-step over these rows."""
 
     def overhead(self, columns: int, again: bool) -> tuple[float, float]:
-        """The work of making a model of so many columns, and of asking one, however few rows there are.
+        """Return the work of building and querying a model with this number of columns, apart from rows.
 
         `again` is a model for rows for which another size was made before.
         """
 
     def conditional(self, model: Any, rows: Evidence) -> Conditional:
-        """The conditional likelihood of the class in some rows."""
+        """Return the conditional likelihood of the class in some rows."""
 
     def with_tables(self, model: Any, values: np.ndarray) -> Any:
-        """A copy of a model with other tables."""
+        """Return a copy of a model with other tables."""
 
     def chances(self, model: Any, rows: Evidence) -> np.ndarray:
-        """(rows, classes): the distribution of the class in each row, given its other columns."""
+        """Return the distribution of the class in each row given its other columns, (rows, classes)."""
 
     def mean_of(self, models: Sequence[tuple[Any, float]]) -> Any:
-        """A model whose cells have the mean logarithm of those of several models, each at a temperature.
+        """Return a model whose cells are the geometric mean of those of several models, each at a temperature.
 
         With one state for each class, and no value missing, what it tells of the classes has the mean logarithm, too.
         """
 
     def calibrated(self, model: Any, calibration: Calibration) -> Any:
-        """A copy of a model whose tables tell the classes so, and sum to one again.
+        """Return a copy of a model whose tables include a calibration, and sum to one.
 
         With a temperature alone its joint distribution is raised to the power 1 / temperature.
         """
@@ -84,7 +84,7 @@ class Family(Protocol):
 
 @dataclass(frozen=True)
 class Refinement:
-    """How the tables of a size are refined for the class: not at all, if `towards` is empty."""
+    """How the tables of a candidate are refined for predicting the class; not at all if `towards` is empty."""
 
     structure: str
     size: int
@@ -93,7 +93,7 @@ class Refinement:
 
 
 class Trial:
-    """A candidate in one part: learnt from some rows, to be asked for the class of the others.
+    """A candidate in one fold: learnt from some rows, and tested on the others.
 
     `learning` is the work of EM until now, `refining` that of refining its tables; `models` is what came of it.
 
@@ -132,7 +132,7 @@ class Trial:
         return self.family.conditional(self._taught, self._rows)
 
     def judged(self, how: Refinement) -> Predictions:
-        """Predictions of a candidate for the rows that were kept back."""
+        """Return the predictions of a candidate for the held-out rows."""
         model, budget = self._taught, self._budget
         if how.towards:
             penalty = Penalty(how.strength, how.towards, self.family.ordered)
@@ -147,7 +147,7 @@ class Trial:
         return self.predicted([model])
 
     def predicted(self, models: Sequence[Any]) -> Predictions:
-        """Predictions for the rows that were kept back, by the geometric mean of what some models tell of the class."""
+        """Return predictions for the held-out rows, by the geometric mean of the predictions of some models."""
         classes = self._asked.codes[:, self._asked.columns.index(self._target)]
         rows = self._asked.without(self._target)
         chances = geometric_mean([self.family.chances(model, rows) for model in models])
@@ -158,7 +158,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the tables that tell the class are made from those of EM.
+    """How the tables for prediction are made from the tables of EM.
 
     means        for each model, whose geometric mean tells the class, the candidates whose mean it is, each at its
                  temperature; of one alone it is that one
@@ -172,12 +172,12 @@ class Recipe:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether the tables of EM tell the class."""
+        """Whether predictions are made with the tables of EM."""
         return not any(how.towards for members in self.means for how in members) and self.calibration.changes_nothing
 
 
 def refined(family: Family, model: Any, table: Evidence, recipe: Recipe, stopped: Callable[[], bool]) -> list[Any]:
-    """Return models with tables refined for the class, from all rows, or as many as are needed, and calibrated.
+    """Return models with tables refined for predicting the class, from as many rows as needed, and calibrated.
 
     What tells the class is the geometric mean of what they tell. A model is refined as the candidates were, by one
     penalty after the other with as many iterations: more of them would fit the rows more closely than what was judged.
@@ -199,6 +199,6 @@ def refined(family: Family, model: Any, table: Evidence, recipe: Recipe, stopped
 
 
 def mean_model(family: Family, models: Sequence[tuple[Any, float]]) -> Any:
-    """Return the mean of several models, each at a temperature, see `Family.mean_of`; of one at 1 that is itself."""
+    """Return the geometric mean of several models, each at a temperature (`Family.mean_of`), or the only one."""
     (first, temperature), *others = models
     return first if not others and temperature == 1.0 else family.mean_of(models)

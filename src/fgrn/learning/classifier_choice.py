@@ -1,9 +1,10 @@
-"""The choice of a classifier by cross-validation: structure, hidden states and penalty of the least log-loss.
+"""Choosing a classifier by cross-validation: the structure, hidden states and penalty with the least log-loss.
 
-Every candidate is learnt from some of the rows and asked for the class of the others, in turn. Within a structure the
-number of hidden states grows as long as that pays. Each number begins with EM, which makes the rows likely, and goes on
-with tables that predict the class (see `learning.conditional`), whose penalty is made weaker, or else stronger, as long
-as that pays. Every candidate is judged at its best temperature (see `learning.calibration`).
+Every candidate is learnt from some of the rows and predicts the class of the others, in turn. Within a structure the
+number of hidden states grows as long as the log-loss improves. Each number begins with EM, which maximises the
+likelihood of the rows, and continues with tables that predict the class (see `learning.conditional`), whose penalty is
+made weaker, or else stronger, as long as the log-loss improves. Every candidate is evaluated at its best temperature
+(see `learning.calibration`).
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ ALMOST_SURE = 0.01
 """The log-loss below which the classes are predicted almost surely: no other penalty can be much better."""
 
 USUAL_EPOCHS = 15
-"""The epochs that a candidate usually takes, to foresee its cost."""
+"""The usual number of epochs of a candidate, to estimate its work in advance."""
 
 CALIBRATING_SHARE, CALIBRATIONS = 0.1, 10
-"""The share of the budget that calibrating may cost, and how often all parts are asked for that, usually."""
+"""The share of the budget for calibration, and the usual number of passes over all folds that it takes."""
 
 CATCHING_UP = 4
-"""A candidate that is clearly worse is tried with further strengths only if so many gains like the last one would make
+"""A candidate that is clearly worse is tried with further strengths only if this many gains like the last would make
 it as good as the best."""
 
 CLEARLY_WORSE = 3.0
@@ -49,7 +50,7 @@ more it is not tried on the other rows."""
 
 @dataclass
 class _Progress:
-    """The progress of a structure in the search: consecutive sizes without gain, and its share of the budget."""
+    """The progress of one structure in the search: consecutive sizes without gain, and its share of the budget."""
 
     family: Family
     failed: int = 0
@@ -58,7 +59,7 @@ class _Progress:
 
 @dataclass(frozen=True, eq=False)
 class _Judged:
-    """The log-losses and weights of the rows that a candidate was asked about.
+    """The log-losses and weights of the held-out rows that a candidate was tested on.
 
     behind   if it was dropped after some of the rows: by how much it was behind another one, in the mean
     """
@@ -68,7 +69,7 @@ class _Judged:
     behind: float = 0.0
 
     def ends(self, before: _Judged) -> bool:
-        """Whether no further penalty is worth a trial: no better than the one before, or too far behind to catch up."""
+        """Return whether no further penalty is worth a trial: no gain over the last one, or too far behind."""
         rows = min(len(self.losses), len(before.losses))
         last, now = (np.average(one.losses[:rows], weights=self.weights[:rows]) for one in (before, self))
         return bool(last - now < max(self.behind / CATCHING_UP, EQUAL * last))
@@ -76,7 +77,7 @@ class _Judged:
 
 @dataclass
 class ClassSearch:
-    """A search over classifiers: fits one candidate after the other, and records its log-loss on held-out rows.
+    """A search over classifiers: fits one candidate after another, and records its log-loss on held-out rows.
 
     rows       what they are tried on
     families   the structures, in the order in which they are tried
@@ -107,7 +108,7 @@ class ClassSearch:
 
     @property
     def selection(self) -> ClassSelection:
-        """What was tried, and what was chosen."""
+        """The candidates that were tried, and the chosen one."""
         unfinished = tuple(one.structure for one in self.families if one.structure in self.unfinished)
         dropped = len(self._begun) - len(self.tried)
         temperature, mixed = self.calibration.temperature, self.calibration.mixing is not None
@@ -118,12 +119,12 @@ class ClassSearch:
 
     @property
     def best(self) -> ClassCandidate:
-        """The candidate of the least log-loss; the first of equal ones."""
+        """The candidate with the least log-loss; the first of equal ones."""
         return self.selection.best
 
     @property
     def losses_of_best(self) -> np.ndarray:
-        """The log-loss of the best candidate in each row that was kept back, part by part."""
+        """The log-loss of the best candidate in each held-out row, fold by fold."""
         return self._losses[self.tried.index(self.best)]
 
     @property
@@ -133,7 +134,7 @@ class ClassSearch:
 
     @property
     def edge(self) -> str:
-        """The end of the strengths that were tried at which the best one is, "weakest" or "strongest"; "" if at none.
+        """Which end of the tried strengths the best one is at, "weakest" or "strongest"; "" if at neither.
 
         There, what lies beyond may be better; elsewhere the next one was tried, and was not.
         """
@@ -142,7 +143,7 @@ class ClassSearch:
 
     @property
     def recipe(self) -> Recipe:
-        """How the tables of the best candidate, or of the mean that was taken, are made."""
+        """How the tables of the best candidate, or of the chosen mean, are made."""
         best = self.best
         means = [{_how(one): one.temperature for one in group} for group in self.averaged] or [{_how(best): 1.0}]
         members = {how for group in means for how in group}
@@ -154,7 +155,7 @@ class ClassSearch:
         return Recipe(means, [path for path in paths if path], self.calibration)
 
     def search(self, sizes: Iterable[int], patient: bool = True) -> None:
-        """Try all sizes of all structures, each with all that may refine it; if `patient` while that pays.
+        """Try all sizes of all structures with all their refinements; if `patient`, only while they improve.
 
         The structures take turns, from size to size. One of them ends when two sizes in a row did not tell the class
         better than those before, or it has had its share of the budget, which is the same for all that have not ended.
@@ -178,7 +179,7 @@ class ClassSearch:
                     break
 
     def average(self) -> None:
-        """Take the mean of the candidates of the best one's structure and size, if it tells the class better.
+        """Use the geometric mean of the candidates with the best structure and size, if it predicts better.
 
         It is the mean of the logarithms of their tables, each at its temperature, and so one network. It is judged as
         they were. Those that are clearly worse than the best are left out. The states of a class, if it has several,
@@ -214,7 +215,7 @@ class ClassSearch:
                 self.calibration = Calibration(temperature)
 
     def calibrate(self) -> None:
-        """Find the temperature and the matrix by which the network of the best candidate is calibrated for the class.
+        """Fit the temperature and the matrix that calibrate the best candidate.
 
         Every candidate is judged at its best temperature. Where classes have several hidden states, or values are
         missing, a network at a temperature is not quite the same: there the temperature is searched for once more.
@@ -241,24 +242,24 @@ class ClassSearch:
             self.calibration = judge.mixed(self.calibration)
 
     def reserve_for_refining(self) -> None:
-        """Reserve nothing any more but what refining the best candidate by all rows will cost."""
+        """Reserve only the budget for refining the best candidate with all rows."""
         trial = self._of_best[0][0]
         self.budget.reserved = self._times_the_rows(trial, REFINED_ROWS) * trial.refining
 
     def _work_to_learn(self, trials: Sequence[Trial], more: float = 0.0) -> float:
-        """What learning a candidate from all rows costs: what it cost in a part, and so much more, for more rows."""
+        """Return the work of learning a candidate from all rows, extrapolated from its work in a fold."""
         trial = trials[0]
         refining = trial.refining + more / len(trials)
         learning = self.starts * trial.learning
         return self._times_the_rows(trial) * learning + self._times_the_rows(trial, REFINED_ROWS) * refining
 
     def _work_to_finish(self, trials: Sequence[Trial], more: float = 0.0) -> float:
-        """What follows the search if this candidate is the best: calibrating it, and learning it from all rows."""
+        """Return the work after the search if this candidate is the best: calibration, and learning from all rows."""
         calibrating = CALIBRATIONS * sum(trial.work + trial.asking for trial in trials) * trials[0].family.temper
         return calibrating + self._work_to_learn(trials, more)
 
     def _times_the_rows(self, trial: Trial, most: float = np.inf) -> float:
-        """How many times as many rows there are in all as a part learns from.
+        """Return the ratio of all rows to the rows that one fold learns from.
 
         The limit of work is one of the choice: the rows of a large table that are not chosen by do not count there.
         """
@@ -266,7 +267,7 @@ class ClassSearch:
         return count / max(trial.learnt_rows, 1.0)
 
     def _least(self, family: Family) -> float:
-        """The least log-loss of a structure so far; of refined tables, if they may be.
+        """Return the least log-loss of a structure so far; that of refined tables, if refinement is allowed.
 
         Those that are not, and get better with the size, may still be far behind others that are.
         """
@@ -274,7 +275,7 @@ class ClassSearch:
         return min((one.log_loss for one in found), default=np.inf)
 
     def _try_size(self, family: Family, size: int, patient: bool) -> bool:
-        """Try a size with all that may refine it; False if the budget does not allow it, or it is the same as another.
+        """Try a size with all its refinements; False if the budget is too small, or it equals another size.
 
         It is where no class has rows enough for more states, or a tree has no edges.
         """
@@ -302,7 +303,7 @@ class ClassSearch:
         return True
 
     def _try_strengths(self, trials: Sequence[Trial], towards: str, cost: float, start: int) -> None:
-        """Try penalties from one of the strengths on: weaker ones while that pays, or else stronger ones.
+        """Try penalties from a given strength on: weaker ones while they improve, or else stronger ones.
 
         Where it still paid when there were no more of them, or the budget ended, the last one is at the edge.
         """
@@ -325,7 +326,7 @@ class ClassSearch:
         cost: float,
         last: _Judged | None = None,
     ) -> tuple[_Judged | None, int, bool]:
-        """Try one strength after the other while each pays beside the `last` one.
+        """Try one strength after another while each improves on the `last` one.
 
         Returns what the first of them came to, how many paid, the first among them if none came before, and whether
         one did not.
@@ -345,13 +346,13 @@ class ClassSearch:
 
     @property
     def _first_strength(self) -> int:
-        """Where to begin among the strengths: one before that of the best candidate so far."""
+        """Return the position of the first strength to try: one before that of the best candidate so far."""
         first = min(sum(one > FIRST_STRENGTH for one in self.strengths), len(self.strengths) - 1)
         best = self.best.strength if self.tried else 0.0
         return max(first, self.strengths.index(best) - 1) if best else first
 
     def _judge(self, trials: Sequence[Trial], how: Refinement, always: bool = False) -> _Judged:
-        """Note the log-loss of a candidate, unless it is dropped: clearly worse than another on the first rows."""
+        """Record the log-loss of a candidate, or drop it if it is clearly worse than another on the first rows."""
         states, parameters = trials[0].states, trials[0].parameters
         self.told(f"candidates tried; now {states} states{', refined' if how.towards else ''}", len(self.tried), 0)
         self._begun.append(how)
@@ -378,7 +379,7 @@ class ClassSearch:
         return _Judged(losses, weights)
 
     def _rival(self, how: Refinement) -> np.ndarray | None:
-        """The losses, row by row, of the best candidate so far: that was refined, if this one is, or of its structure.
+        """Return the losses, row by row, of the best comparable candidate: refined if this one is, or of its structure.
 
         Tables that are not refined yet do not tell what will come of a structure.
         """
@@ -388,12 +389,12 @@ class ClassSearch:
 
 
 def _how(found: ClassCandidate) -> Refinement:
-    """How a candidate was refined."""
+    """Return how a candidate was refined."""
     return Refinement(found.structure, found.size, found.towards, found.strength)
 
 
 def _by_way(alike: Sequence[ClassCandidate], best: ClassCandidate) -> list[list[ClassCandidate]]:
-    """Candidates of one size in groups whose states are alike, the first with the best one.
+    """Return candidates of one size in groups whose hidden states correspond, the group of the best one first.
 
     With one state for each class there is one group; else those refined towards independence are one, all others too.
     """
@@ -407,6 +408,6 @@ def _by_way(alike: Sequence[ClassCandidate], best: ClassCandidate) -> list[list[
 
 
 def _deficit(differences: np.ndarray, weights: np.ndarray) -> float:
-    """By how much losses are larger in the mean; 0 if that may be by chance."""
+    """Return by how much losses are larger in the mean; 0 unless that is clearly more than its standard error."""
     mean, error = mean_and_error(differences, weights)
     return mean if weights.sum() > 20 and mean > CLEARLY_WORSE * error > 0 else 0.0

@@ -1,12 +1,12 @@
 """Maximum conditional likelihood: the tables that best predict one variable, the target, from the others.
 
-EM makes whole rows likely, all columns alike. Where it is the target that is asked for, better tables maximise
+EM maximises the likelihood of whole rows, for all columns alike. To predict the target, better tables maximise
 
     sum over rows of weight * log P(target | the other columns)  -  strength * penalty
 
-with gradients that are the difference of two E-steps: the expected counts with the target known, less those with it
-unknown. Every row of a table is the softmax of free numbers z, so that tables stay tables, and a missing value is
-summed out as ever. With naive Bayes this is multinomial logistic regression on indicators of the levels (Roos et al.,
+with gradients that are the difference of two E-steps: the expected counts with the target known, minus those with it
+unknown. Every row of a table is the softmax of free numbers z, so that rows stay distributions, and missing values are
+summed out as in EM. With naive Bayes this is multinomial logistic regression on indicators of the levels (Roos et al.,
 2005; Greiner and Zhou, 2002); with several hidden states a class has several such regressions.
 
     penalty = 1/2 sum over cells of (z - z0)^2
@@ -14,8 +14,8 @@ summed out as ever. With naive Bayes this is multinomial logistic regression on 
 where z0 is the logarithm of a reference table: that of the model as it was learnt (towards "fit"), or one that tells
 nothing of the target (towards "independence"): each row is the mean, weighted by expected counts, of the rows that
 differ from it in the state of the hidden variable alone. In columns whose levels have an
-order it is the differences of z - z0 between neighbouring levels that are squared, and a tenth of the squares of the
-cells themselves is added: what is told of a level is close to what is told of its neighbours.
+order the differences of z - z0 between neighbouring levels are squared instead, and a tenth of the squares of the
+cells themselves is added: neighbouring levels have similar effects.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .optimiser import minimised
 TOWARDS = ("independence", "fit")
 
 OF_ITSELF = 0.1
-"""The part of the penalty that an ordered column has for its cells, beside that for neighbouring levels."""
+"""The part of the penalty of an ordered column that applies to single cells, beside that for neighbouring levels."""
 
 FAINTEST = 1e-12
 """A smaller probability starts as this one: z is finite."""
@@ -43,7 +43,7 @@ FAINTEST = 1e-12
 
 @dataclass(frozen=True)
 class Penalty:
-    """The penalty on refined tables: its strength, the reference they are drawn to, and the columns with an order."""
+    """The penalty on refined tables: its strength, the reference it shrinks them to, and the ordered columns."""
 
     strength: float = 1.0
     towards: str = "independence"
@@ -55,13 +55,13 @@ class Penalty:
 
 
 def tables_of_states(spec: Specification, states: int) -> list[int]:
-    """The tables, by number, with a row for each state of the hidden variable, or several of them."""
+    """Return the numbers of the tables that have one or several rows for each state of the hidden variable."""
     both = enumerate(zip(spec.layout.table_shapes, spec.supports, strict=True))
     return [number for number, (shape, support) in both if support is None and not shape[0] % states]
 
 
 class Conditional:
-    """The conditional likelihood of a target in some rows, to be maximised over the tables of a model.
+    """The conditional likelihood of a target in some rows, as a function of the tables of a model.
 
     Args:
         spec: which cells there are, and which of them are learnt.
@@ -117,7 +117,7 @@ class Conditional:
         begin: np.ndarray | None = None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> np.ndarray:
-        """The z of the largest penalised likelihood, by L-BFGS from the tables given, or from another z."""
+        """Return the z with the largest penalised likelihood, by L-BFGS from the given tables or another z."""
         start = _logarithms(self._values)
         centre = start if penalty.towards == "fit" else _logarithms(self._independent)
         pull = _Pull(self._spec, self._drawn, penalty, centre)
@@ -131,7 +131,7 @@ class Conditional:
 
     @cached_property
     def _drawn(self) -> np.ndarray:
-        """Which cells are drawn to a reference: all but priors and what is not learnt."""
+        """Which cells are penalised: all learnt ones except priors."""
         layout = self._spec.layout
         tables = [True] * len(layout.table_names)
         drawn: np.ndarray = self._free & layout.spread(tables, [False] * len(layout.prior_names), np.bool_)
@@ -139,7 +139,7 @@ class Conditional:
 
     @cached_property
     def _independent(self) -> np.ndarray:
-        """Tables in which no row depends on the state of the hidden variable; those between hidden variables stay."""
+        """Return tables that do not depend on the state of the hidden variable; those between hidden variables stay."""
         layout, centre = self._spec.layout, self._values.copy()
         counts = self._known.count(self._values).values
         for number in tables_of_states(self._spec, self._states):
@@ -152,7 +152,7 @@ class Conditional:
 
 
 class _Pull:
-    """The penalty of some z, and its gradient."""
+    """The penalty at some z, and its gradient."""
 
     def __init__(self, spec: Specification, drawn: np.ndarray, penalty: Penalty, centre: np.ndarray) -> None:
         layout = spec.layout

@@ -15,7 +15,7 @@ HELD_OUT = 5
 """One row in this many is held out, where the number of hidden states is chosen by rows that were not learnt from."""
 
 EQUAL = 0.005
-"""The share of the log-loss by which a classifier has to be better than one that was tried before, of fewer states."""
+"""The relative gain in log-loss that a classifier needs over an earlier, smaller one."""
 
 PATIENCE = 3
 """Sizes without an improvement after which no more are tried."""
@@ -32,12 +32,12 @@ def bic(log_likelihood: float, parameters: int, rows: float) -> float:
 
 
 def caic(log_likelihood: float, parameters: int, rows: float) -> float:
-    """The consistent AIC of Bozdogan (1987), k (log n + 1) - 2 log L; smaller is better."""
+    """Return the consistent AIC of Bozdogan (1987), k (log n + 1) - 2 log L; smaller is better."""
     return bic(log_likelihood, parameters, rows) + parameters
 
 
 def sabic(log_likelihood: float, parameters: int, rows: float) -> float:
-    """The sample-size-adjusted BIC of Sclove (1987), k log((n + 2) / 24) - 2 log L; smaller is better."""
+    """Return the sample-size-adjusted BIC of Sclove (1987), k log((n + 2) / 24) - 2 log L; smaller is better."""
     return parameters * float(np.log((rows + 2) / 24)) - 2 * log_likelihood
 
 
@@ -49,18 +49,18 @@ def relative_entropy(posterior: np.ndarray, weights: np.ndarray | None = None) -
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """How a model with one hidden variable fits some rows; the sum of two is the fit of both sets of rows."""
+    """The fit of a model with one hidden variable to some rows; the sum of two is the fit to both sets of rows."""
 
     log_likelihood: float
     weight: float
     entropy: float
-    """Of the hidden state, in nats, of all rows together."""
+    """The entropy of the hidden state, in nats, summed over all rows."""
     sizes: np.ndarray
-    """How much weight each hidden state has."""
+    """The weight of the rows in each hidden state."""
 
     @classmethod
     def of(cls, log_likelihood: np.ndarray, posterior: np.ndarray, weights: np.ndarray) -> Fit:
-        """Make the fit from each row's log-likelihood, posterior of the hidden states, (rows, states), and weight."""
+        """Return the fit from each row's log-likelihood, posterior of the hidden states (rows, states), and weight."""
         with np.errstate(divide="ignore", invalid="ignore"):
             terms = np.where(posterior > 0, -posterior * np.log(posterior), 0.0).sum(axis=1)
         return cls(float(weights @ log_likelihood), float(weights.sum()), float(weights @ terms), weights @ posterior)
@@ -75,13 +75,13 @@ class Fit:
 
     @property
     def relative_entropy(self) -> float:
-        """See the function of that name."""
+        """The relative entropy of the rows; see the function of that name."""
         states = len(self.sizes)
         return 1.0 if states == 1 else float(1 - self.entropy / self.weight / np.log(states))
 
 
 def all_criteria(log_likelihood: float, parameters: int, rows: float) -> dict[str, float]:
-    """The information criteria by name; smaller is better."""
+    """Return the information criteria by name; smaller is better."""
     return {
         "AIC": aic(log_likelihood, parameters),
         "BIC": bic(log_likelihood, parameters, rows),
@@ -92,7 +92,7 @@ def all_criteria(log_likelihood: float, parameters: int, rows: float) -> dict[st
 
 @dataclass(frozen=True)
 class Candidate:
-    """One number of hidden states that was tried."""
+    """One number of hidden states that was tried, with its criteria."""
 
     n_hidden: int
     log_likelihood: float
@@ -100,15 +100,15 @@ class Candidate:
     aic: float
     bic: float
     held_out: float
-    """Log-likelihood per row of rows that were not learnt from; NaN where none were kept back."""
+    """The held-out log-likelihood per row; NaN if no rows were held out."""
     relative_entropy: float
     class_sizes: tuple[float, ...]
     weight: float = np.nan
-    """Of the rows that were learnt from; NaN if it is not known, and then there is no SABIC."""
+    """The weight of the training rows; NaN if it is not known, and then there is no SABIC."""
 
     @property
     def caic(self) -> float:
-        """The consistent AIC of Bozdogan (1987): BIC with one more for every parameter."""
+        """The consistent AIC of Bozdogan (1987): BIC plus 1 for every parameter."""
         return self.bic + self.n_parameters
 
     @property
@@ -118,7 +118,7 @@ class Candidate:
 
     @classmethod
     def of(cls, fit: Fit, parameters: int, held_out: float = np.nan) -> Candidate:
-        """A candidate from its fit to the rows it was learnt from."""
+        """Return a candidate from its fit to the rows it was learnt from."""
         return cls(
             n_hidden=len(fit.sizes),
             log_likelihood=fit.log_likelihood,
@@ -147,12 +147,12 @@ class Selection:
         return min(self.candidates, key=lambda one: float(getattr(one, self.criterion)))
 
     def as_dicts(self) -> list[dict[str, object]]:
-        """One mapping for each candidate, as a frame or JSON takes them; None where nothing was held out."""
+        """Return one mapping per candidate, for a frame or JSON; None for held-out values without held-out rows."""
         records = [asdict(one) | {"caic": one.caic, "sabic": one.sabic} for one in self.candidates]
         return [record | ({"held_out": None} if np.isnan(record["held_out"]) else {}) for record in records]
 
     def to_frame(self) -> Any:
-        """The candidates as a pandas data frame, a row for each."""
+        """Return the candidates as a pandas data frame, one row each."""
         return frame_of_records(self.as_dicts())
 
     @property
@@ -190,63 +190,63 @@ class Selection:
 
 @dataclass(frozen=True)
 class ClassCandidate:
-    """One classifier that was tried, and how it told the class of rows that it had not learnt from."""
+    """One classifier that was tried, and its performance on held-out rows."""
 
     structure: str
     size: int
-    """Hidden states of each class, or, if they are shared, of all."""
+    """The number of hidden states of each class or, if they are shared, in all."""
     n_hidden: int
-    """States of the hidden variable, of all classes together."""
+    """The total number of states of the hidden variable, over all classes."""
     towards: str
-    """What refined tables were drawn to, "independence" or "fit"; "" if they were not refined."""
+    """The reference of the penalty on refined tables, "independence" or "fit"; "" if they were not refined."""
     strength: float
-    """Of the penalty by which they were drawn there."""
+    """The strength of that penalty."""
     log_loss: float
-    """The mean over rows that were kept back of -log P(class of the row)."""
+    """The mean over held-out rows of -log P(class of the row)."""
     error: float
     """The standard error of that mean."""
     n_parameters: int
     temperature: float = 1.0
-    """At which it was judged: what it told of a class was raised to the power 1 / temperature."""
+    """The temperature at which it was evaluated: its probabilities were raised to the power 1 / temperature."""
 
 
 @dataclass(frozen=True)
 class ClassSelection:
-    """The classifiers that were tried, and which was chosen: the one of the least log-loss."""
+    """The classifiers that were tried, and the one that was chosen by the least log-loss."""
 
     candidates: tuple[ClassCandidate, ...] = field(default=())
     criterion: str = "log_loss"
     dropped: int = 0
-    """How many more were clearly behind in the first of the rows that were kept back, and not tried on the others."""
+    """The number of further candidates that were dropped, being clearly worse on the first held-out rows."""
     unfinished: tuple[str, ...] = ()
-    """The structures of which the budget (`max_seconds`) did not allow to try all that might have been better."""
+    """The structures whose candidates could not all be tried within the budget (`max_seconds`)."""
     temperature: float = 1.0
-    """By which the best candidate is calibrated: its joint distribution is raised to the power 1 / temperature."""
+    """The temperature that calibrates the best candidate: the joint distribution is raised to 1 / temperature."""
     mixed: bool = False
-    """Whether it is also calibrated by a matrix: what is told of a class depends on what was told of the others."""
+    """Whether it is also calibrated by a matrix over the classes (matrix scaling)."""
     averaged: int = 0
-    """Of how many candidates of its structure and size the mean is taken instead, since that was better; 0 if not."""
+    """The number of candidates whose mean is used instead of the best one, because it was better; 0 for none."""
     networks: int = 1
-    """How many networks tell the class: 2 if it is the mean over both ways of refining that is taken."""
+    """The number of networks that predict the class: 2 for the mean over both ways of refining."""
 
     @property
     def best(self) -> ClassCandidate:
-        """The candidate that was chosen: the last one that was better than the best before it, by EQUAL."""
+        """The candidate that was chosen: the last one that was better than the best before it, by more than EQUAL."""
         best = self.candidates[0]
         for one in self.candidates:
             best = one if one.log_loss < best.log_loss * (1 - EQUAL) else best
         return best
 
     def as_dicts(self) -> list[dict[str, object]]:
-        """One mapping for each candidate, as a frame or JSON takes them."""
+        """Return one mapping per candidate, for a frame or JSON."""
         return [asdict(candidate) for candidate in self.candidates]
 
     def to_frame(self) -> Any:
-        """The candidates as a pandas data frame, a row for each."""
+        """Return the candidates as a pandas data frame, one row each."""
         return frame_of_records(self.as_dicts())
 
     def _shown(self) -> list[ClassCandidate]:
-        """Of every structure and number of states the best candidate, in the order in which they were tried."""
+        """Return the best candidate of every structure and number of states, in the order of the trials."""
         found: dict[tuple[str, int], ClassCandidate] = {}
         for one in self.candidates:
             key = one.structure, one.size
@@ -269,16 +269,16 @@ class ClassSelection:
     @property
     def _note(self) -> str:
         count, shown = len(self.candidates), len(self._shown())
-        some = f"; the best of each structure and size, of {count} that were tried" if count > shown else ""
-        some += f"; {self.dropped} more were dropped, clearly behind in the first rows" if self.dropped else ""
+        some = f"; shown is the best of each structure and size, of {count} candidates" if count > shown else ""
+        some += f"; {self.dropped} more were dropped as clearly worse on the first rows" if self.dropped else ""
         means = [f"a temperature of {self.temperature:.2f}"] * (self.temperature != 1) + ["a matrix"] * self.mixed
-        some += f"; the mean of {self.averaged} of the best one's structure and size is taken" if self.averaged else ""
+        some += f"; the mean of {self.averaged} of the best structure and size is used" if self.averaged else ""
         some += ", over both ways of refining: two networks, which take twice the time" if self.networks > 1 else ""
-        some += f"; the best was calibrated by {' and '.join(means)}" if means else ""
+        some += f"; it is calibrated by {' and '.join(means)}" if means else ""
         if self.unfinished:
             some += f"; the budget ended before all of {' and '.join(self.unfinished)} was tried: a larger max_seconds"
             some += " allows more"
-        return f"log-loss of the class of rows that were kept back, and its standard error; smaller is better{some}"
+        return f"log-loss of the class in held-out rows, and its standard error; smaller is better{some}"
 
     def __str__(self) -> str:
         return f"{_text_table(*self._rows())}\n{self._note}"
@@ -295,7 +295,7 @@ def _text_table(heads: list[str], rows: list[list[str]]) -> str:
 
 
 def sizes(most: int) -> Iterator[int]:
-    """Return the numbers of hidden states to try: all small ones, then in steps of about a quarter."""
+    """Yield the numbers of hidden states to try: all small ones, then in steps of about a quarter."""
     size = 1
     while size <= most:
         yield size

@@ -1,4 +1,4 @@
-"""Cross-validation of classifiers: which rows of a table they learn from, and which are kept back to judge them."""
+"""Cross-validation of classifiers: the rows that each fold learns from, and the rows it is tested on."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ LEAST_ROWS = 5
 """Rows of a class for each of its hidden states: a class with fewer has fewer states."""
 
 LEAST_TO_PART = 10
-"""Rows of known class from which on some are kept back."""
+"""The least number of rows with a known class for which some are held out."""
 
 
 @dataclass(frozen=True)
 class PartedRows:
-    """The different rows of a table with their weights, and in which parts each is kept back.
+    """The distinct rows of a table with their weights, and the folds in which each is held out.
 
     Equal rows with the class are one, with their weight: copies of a row are the same as a row of that weight, and the
     order of the rows does not matter.
 
     table       the rows
     target      the column that is the class
-    kept_back   (parts, rows): the share of the weight of each row that is kept back in a part
+    kept_back   (parts, rows): the share of the weight of each row that is held out in a part
     count       how many rows have a known class, copies included
     copies      how many rows there are for a weight of 1: 1 where weights are copies
     """
@@ -42,7 +42,7 @@ class PartedRows:
 
     @classmethod
     def of(cls, table: Evidence, target: str, seed: int) -> PartedRows:
-        """The rows of a table, dealt out to the parts class by class."""
+        """Return the rows of a table, assigned to folds class by class."""
         different, copies = _different_rows(table)
         order = np.random.default_rng([seed, 1]).permutation(different.rows)
         different, copies = different.take(order), copies[order]
@@ -71,18 +71,18 @@ class PartedRows:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the rows of known class have no missing or uncertain value."""
+        """Whether the rows with a known class have no missing values and no distributions."""
         return bool((self.table.codes[self.classes >= 0] >= 0).all())
 
     @cached_property
     def parts(self) -> list[tuple[Evidence, Evidence]]:
-        """For each part the rows to learn from, and those kept back."""
+        """Return, for each fold, the rows to learn from and the held-out rows."""
         back = [shares * self.table.row_weights for shares in self.kept_back]
         return [(self._some(self.table.row_weights - weights), self._some(weights)) for weights in back]
 
     @cached_property
     def weights_of_parts(self) -> np.ndarray:
-        """The weights of the rows kept back, part by part, as copies."""
+        """Return the weights of the held-out rows, fold by fold, as numbers of copies."""
         return self.copies * np.concatenate([asked.row_weights for _, asked in self.parts])
 
     def _some(self, weights: np.ndarray) -> Evidence:
@@ -102,19 +102,19 @@ class PartedRows:
 
 
 def mean_and_error(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """The weighted mean of the values of rows, and its standard error; a row has the weight 1, or so many copies."""
+    """Return the weighted mean of the values of rows, and its standard error; weights are numbers of copies."""
     mean = float(np.average(values, weights=weights))
     others = max(weights.sum() - 1, 1.0)
     return mean, float(np.sqrt(np.average((values - mean) ** 2, weights=weights) / others))
 
 
 def _multiples(ends: np.ndarray, parts: int, part: int) -> np.ndarray:
-    """How many of the numbers below each end leave this remainder."""
+    """Return how many numbers below each end have a given remainder."""
     return np.maximum(0, np.ceil((ends - part) / parts))
 
 
 def _different_rows(table: Evidence) -> tuple[Evidence, np.ndarray]:
-    """The different rows with their weights, in an order of their values, and how many copies of each there are.
+    """Return the distinct rows with their weights, sorted by value, and the number of copies of each.
 
     Weights that are whole numbers are copies; others (of surveys) are not.
     """

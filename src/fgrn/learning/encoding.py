@@ -1,4 +1,4 @@
-"""Encoding of tables larger than memory: read in batches, encoded once, and kept on disk for every epoch.
+"""Encoding of tables larger than memory: read in batches, encoded once, and stored on disk for all epochs.
 
 The codes lie column by column in a file without a name, mapped into memory, so that engines read them as they are. The
 E-step is that of a table in memory, with the same blocks of rows in the same order: results are the same to the
@@ -38,7 +38,7 @@ Coder = Callable[[str, Any], np.ndarray]
 
 
 class Coding(NamedTuple):
-    """How columns are encoded: their names in the encoded table, numbers of states, and the function to codes.
+    """The encoding of columns: their names in the encoded table, numbers of states, and the function to codes.
 
     The numbers of `continuous` columns are kept beside the codes; the function returns these instead.
     """
@@ -90,7 +90,7 @@ class Rows(Protocol):
         """Return the distinct values of all columns but that of the weights."""
 
     def encoded(self, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> EncodedTable:
-        """Return the codes of all rows; `without_zero`: of those whose weight is not 0."""
+        """Return the codes of all rows or, if `without_zero`, of those with a positive weight."""
 
 
 def table_of_source(data: Any, missing: Sequence[Any] | None = None) -> Any:
@@ -103,13 +103,13 @@ def table_of_source(data: Any, missing: Sequence[Any] | None = None) -> Any:
 
 
 class KeptColumns:
-    """Columns that are left out of a source and kept in memory as it is read."""
+    """Columns that are removed from a source and stored in memory while it is read."""
 
     def __init__(self) -> None:
         self.parts: dict[str, list[Any]] = {}
 
     def column(self, name: str) -> Any:
-        """One of the columns, as Arrow's, of all rows of the last reading."""
+        """Return one of the columns, as an Arrow array, of all rows of the last reading."""
         import pyarrow as pa
 
         tables = [pa.table({name: one}) for one in self.parts[name]]
@@ -117,7 +117,7 @@ class KeptColumns:
 
 
 def without_columns(data: Any, names: Sequence[str], missing: Sequence[Any] | None = None) -> tuple[Any, KeptColumns]:
-    """Return a source without some columns, which are kept whenever it is read; `missing` as in `rows_of_source`."""
+    """Return a source without some columns, which are stored when it is read; `missing` as in `rows_of_source`."""
     from ..tables.stream import stream_of
 
     stream, kept = stream_of(data, missing).again(), KeptColumns()
@@ -163,7 +163,7 @@ def rows_of_source(
 def table_elsewhere(
     variables: Variables, data: Any, weights: Any, executor: Any = None, continuous: tuple[str, ...] = ()
 ) -> EncodedTable | None:
-    """Return the rows of a source as codes, on disk or on a cluster; None for a table in memory.
+    """Return the rows of a source as codes on disk or on a cluster; None for a table in memory.
 
     A table that is encoded already is taken as it is, with its weights. The numbers of `continuous` columns are kept.
     """
@@ -192,7 +192,7 @@ def _state_codes(variables: Variables, continuous: tuple[str, ...], name: str, v
         return encode(variables, {name: values}, continuous=(name,)).numbers[:, 0]
     found = encode(variables, {name: values})
     if found.soft.shape[1]:
-        raise EvidenceError("distributions are learnt from in memory only.", column=name)
+        raise EvidenceError("distributions are supported in memory only.", column=name)
     return found.codes[:, 0]
 
 
@@ -226,7 +226,7 @@ def check_rows(called: str, rows: int, weight: float, weights: str | None) -> No
 
 
 def encode_stream(stream: Stream, weights: str | None, coding_for: CodingFor, without_zero: bool = False) -> Evidence:
-    """Return the codes of a stream, on disk; there may be no rows at all.
+    """Return the codes of a stream, on disk; the stream may be empty.
 
     Args:
         stream: the rows.
@@ -254,7 +254,7 @@ def encode_stream(stream: Stream, weights: str | None, coding_for: CodingFor, wi
 
 
 class _Chunk(NamedTuple):
-    """Rows in the temporary file: their place, count and source, and their numbers unless these are in the file."""
+    """Rows in the temporary file: offset, count, source and, unless stored in the file, their numbers."""
 
     place: int
     rows: int
@@ -308,7 +308,7 @@ def _weights(stream: Stream, batch: Batch, column: Any, name: str) -> tuple[np.n
     good = is_weight(out)
     for row in np.flatnonzero(~good).tolist():
         value = values[row].item() if isinstance(values[row], np.generic) else values[row]
-        why = f"{value!r} is no weight, which is a number, finite and not negative"
+        why = f"{value!r} is not a weight, which is a number, finite and not negative"
         stream.bad(batch.where, BadRow(int(batch.numbers[row]), why, "no weight", name, value))
     return out, good
 

@@ -1,7 +1,7 @@
-"""Decides how learning and inference are executed: the engine, merging of equal rows, threads, blocks.
+"""Decisions on how learning and inference are executed: the engine, merging of equal rows, threads, blocks.
 
 The decision follows from the network, the rows and the settings, never from what else ran before in the process: the
-same call gives the same bits. What was decided in learning is kept with its history, as a line that people can read.
+same call gives the same bits. The decision for learning is stored with its history, as a line of text.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ CELLS_TOGETHER = 2**22
 """Cells of the tables of all starts that learn together, at most: 32 MiB for each of a few copies."""
 
 EPOCHS_TO_MERGE = 5
-"""Fewer epochs than these are over before equal rows are found."""
+"""With fewer epochs, finding equal rows takes longer than it saves."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Execution:
     """The record of how learning was executed.
 
     engine         its name; None where rows are only counted, since all their values are known
-    kernel         which of its ways to compute the engine took
+    kernel         the method of the engine that was used
     rows           how many rows there were, and `rows_counted` in an epoch: fewer if equal ones were merged
     rows_at_once   how many rows made a block
     threads        how many threads shared the blocks, at most
@@ -92,7 +92,7 @@ class Execution:
         together: int = 1,
         shared_by: int = 1,
     ) -> Execution:
-        """Make the record from the method of an E-step and the number of rows, or of each batch of them.
+        """Return the record, from the method of an E-step and the number of rows in all or per batch.
 
         `shared_by` is how many threads share a call that counts for starts which learn together.
         """
@@ -125,7 +125,7 @@ def engine_for(
     preferred: str | None = None,
     answers: bool = False,
 ) -> engines.Engine:
-    """Return the engine of that name; "auto" is decided by the work of so many rows. An engine is returned as it is.
+    """Return the engine with this name, or the given engine; "auto" is decided by the work for this number of rows.
 
     `preferred` is an engine for any number of rows: the one that a chain was learnt with, as its record says. Compiled
     kernels, once loaded, answer it in a fraction of the time; where they are not loaded yet that takes half a second.
@@ -185,7 +185,7 @@ def starts_at_once(method: CountingMethod, rule: Rule, watch: object) -> int:
 
 
 def starts_together(esteps: ESteps, rule: Rule, watch: object, cells: int) -> int:
-    """Return how many random starts learn together, in step, so that one call counts for all of them.
+    """Return how many random starts learn in step, so that one call counts the rows for all of them.
 
     As many as there are, if the engine can and their tables of so many `cells` are small. It does not depend on the
     threads, which share the work of such a call. A function of the user's is told of one start after the other.
@@ -195,12 +195,12 @@ def starts_together(esteps: ESteps, rule: Rule, watch: object, cells: int) -> in
 
 
 def limits_of(method: CountingMethod) -> AbstractContextManager[None]:
-    """Return the context in which epochs are counted: one thread of BLAS, if the kernel calls it, for all of them."""
+    """Return the context in which all epochs run: limits BLAS to one thread if the kernel calls it."""
     return engines.limited_kernel_blas() if method.kernel == "matrix" else nullcontext()
 
 
 def _in_any_order(watch: object) -> bool:
-    """Whether what watches learning, if anything does, may be told of several starts at the same time."""
+    """Return whether the watcher of learning, if any, accepts reports of several starts at the same time."""
     return watch is None or getattr(watch, "in_any_order", False)
 
 

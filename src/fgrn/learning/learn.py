@@ -1,4 +1,4 @@
-"""Training: what every `learn` does: the E-step over a table, the EM loop, its checkpoint and its record."""
+"""Training, the common part of every `learn`: the E-step over a table, the EM loop, checkpoint and record."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EStepOf = Callable[[Evidence], em.WholeEStep]
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """One call of `learn`: which tables of which model are learnt, from which rows, and by which rule.
+    """One call of `learn`: the model and the tables to learn, the rows, and the settings of the loop.
 
     `structure` is what the messages of the model depend on, beside the specification.
     """
@@ -42,7 +42,7 @@ class Training:
         if not self.table.rows or not (self.table.columns or self.spec.leaves):
             raise LearningError("There are no rows to learn from.")
         if not any((*self.spec.learnt_tables, *self.spec.learnt_priors, self.spec.learnt_moments.any())):
-            raise LearningError("Nothing here may be learnt: all tables and priors are frozen.")
+            raise LearningError("There is nothing to learn: all tables and priors are frozen.")
 
     def run(
         self,
@@ -61,7 +61,7 @@ class Training:
             journal: of the checkpoint, if there is one.
             run: the engine, and whether equal rows are merged, if these were chosen: recorded, and the same when
                 learning is resumed.
-            held_out: over the rows that are kept back, if there are any.
+            held_out: over the held-out rows, if there are any.
             others: more settings that have to be the same then.
         """
         smooth = Smoothing.of(self.spec, self.smoothing)

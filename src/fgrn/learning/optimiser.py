@@ -1,4 +1,4 @@
-"""Minimising a smooth function from its values and gradients: L-BFGS, by SciPy."""
+"""Minimisation of a smooth function from its values and gradients: L-BFGS, by SciPy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from ..engines import ONE_BLAS_THREAD
 
 MEMORY = 10
-"""Steps that are remembered."""
+"""The number of past steps that L-BFGS uses."""
 
 
 def minimised(
@@ -19,7 +19,7 @@ def minimised(
     tolerance: float = 1e-6,
     stopped: Callable[[], bool] = lambda: False,
 ) -> np.ndarray:
-    """Return where L-BFGS ends: where a step gains no more than the tolerance, or after so many steps."""
+    """Return the end point of L-BFGS: where a step gains no more than the tolerance, or at the limit of steps."""
     from scipy.optimize import minimize  # scikit-learn brings SciPy, which takes time to import
 
     def end_if_asked(here: np.ndarray) -> None:

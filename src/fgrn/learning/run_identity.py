@@ -1,4 +1,4 @@
-"""The identity of a run of learning: what has to be the same for another run to continue from its checkpoint."""
+"""The identity of a run of learning: what must be equal for another run to continue from its checkpoint."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from ..flow.parameters import Parameters, Specification
 from ..tables.encoded import EncodedTable
 
 MAY_GROW = ("epochs", "starts")
-"""Settings that may be raised when learning goes on: what was learnt so far is a part of the longer run."""
+"""Settings that may be increased when learning is resumed: the shorter run is a part of the longer one."""
 
 ADDED_LATER = {"accelerate": False, "batch_size": None, "step": None, "patience": None}
-"""Settings that older checkpoints do not name, and what they were."""
+"""Settings that older checkpoints do not contain, with their values then."""
 
 DIGESTS = {
-    "network": "the network, or what of it is learnt, differs",
+    "network": "the network, or the set of learnt tables, differs",
     "names": "the columns differ",
     "values": "the values of the table differ",
     "weights": "the weights of the rows differ",
-    "validation": "the rows kept back differ",
-    "pieces": "the rows are in other pieces on a cluster, or were on one machine, so that sums are rounded otherwise",
+    "validation": "the held-out rows differ",
+    "pieces": "the rows are split differently on a cluster, or were on one machine, which changes rounding errors",
 }
-"""What is compared without being kept."""
+"""The parts of which only hashes are stored and compared, and the message if they differ."""
 
 
 def about(
@@ -39,7 +39,7 @@ def about(
     rule: Rule,
     others: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the identity of a stage as JSON values: what has to be the same for learning to continue.
+    """Return the identity of a stage as JSON values: what must be equal for learning to continue.
 
     Args:
         model: what learns.
@@ -60,7 +60,7 @@ def about(
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return the differences between two runs, in words; none if one can continue the other."""
+    """Return the differences between two runs as texts; none if one can continue the other."""
     found = []
     apart = before.get("pieces") != now.get("pieces")  # then digests of values differ, whether values do or not
     may_grow = MAY_GROW if now.get("batch_size") is None else ("starts",)  # steps of batches depend on all epochs
@@ -88,7 +88,7 @@ def _as_json(value: Any) -> Any:
 
 
 def is_possible(parameters: Parameters, spec: Specification) -> bool:
-    """Return whether learnt parameters are distributions, with zeros outside their support."""
+    """Return whether learnt parameters are distributions that are zero outside their support."""
     values, layout = parameters.values, spec.layout
     end = layout.size
     if len(values) != end + (0 if spec.leaves is None else spec.leaves.size) or not np.isfinite(values[end:]).all():

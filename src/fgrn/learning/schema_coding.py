@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class BySchema:
-    """Encodes columns by their schema; values that are no level are counted, for one warning at the end.
+    """Encodes columns by their schema, and counts values that are not levels, for one warning at the end.
 
     They are an error where `unseen` says so, and in the `strict` columns. In the columns of `classes` words that are
     taken as missing values are counted and warned of, too.
@@ -29,7 +29,7 @@ class BySchema:
         self.strange: dict[str, Counter[Any]] = {}
 
     def fresh(self) -> BySchema:
-        """Return a copy that has counted nothing yet."""
+        """Return a copy with all counts at zero."""
         return BySchema(self.schema, self.unseen, self.strict, self.classes)
 
     def __call__(self, name: str, values: Any) -> np.ndarray:
@@ -46,7 +46,7 @@ class BySchema:
         return codes
 
     def tell(self) -> None:
-        """Warn of values that were no level, and of classes that were taken as missing values."""
+        """Warn of values that are not levels, and of classes that were taken as missing values."""
         unseen: dict[str, dict[Any, int]] = {}
         for name, found in self.strange.items():
             missing = {value: count for value, count in found.items() if self.schema[name].is_missing(value)}

@@ -1,4 +1,4 @@
-"""Held-out rows of learning: they decide when to stop, and which parameters are kept."""
+"""Held-out rows during learning: they decide when to stop, and which parameters are kept."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from ..core.exceptions import LearningError, Remedy
 from ..tables.encoded import EncodedTable, Evidence
 
 KEPT_BACK = 3
-"""Part of the seed by which rows are kept back."""
+"""Part of the seed by which rows are held out."""
 
 
 MOST_ON_DISK = 2**17
-"""Rows that are kept back, at most, where all rows are on disk: they are in memory."""
+"""Held-out rows, at most, where all rows are on disk: they are in memory."""
 
 
 def check_patience(patience: int | None, validation: Any) -> None:
-    """Refuse patience without rows that are kept back."""
+    """Raise an error for `patience` without held-out rows."""
     if patience is not None and validation is None:
         raise LearningError(
-            "is for rows that are kept back, and there are none.",
+            "is for held-out rows, and there are none.",
             setting="patience",
             value=patience,
-            remedies=Remedy("keep some back", validation=0.1),
+            remedies=Remedy("hold some out", validation=0.1),
         )
 
 
 def split_off(
     table: EncodedTable, validation: Any, seed: int, encode: Callable[[Any], EncodedTable]
 ) -> tuple[EncodedTable, EncodedTable | None]:
-    """The rows to learn from, and those kept back, if there are any.
+    """Return the rows to learn from, and the held-out rows, if there are any.
 
     Args:
         table: all rows.
-        validation: the fraction of the rows to keep back, drawn by the seed; or a table of other rows; or None.
+        validation: the fraction of the rows to hold out, drawn by the seed; or a table of other rows; or None.
         seed: of the draw.
         encode: encodes another table.
     """
@@ -56,7 +56,7 @@ def split_off(
         )
     if not isinstance(table, Evidence) or len(table.begins):
         raise LearningError(
-            "is a fraction of the rows only where these are on this machine and do not follow each other.",
+            "can be a fraction only if the rows are on this machine and are not sequences.",
             setting="validation",
             value=validation,
             remedies=Remedy("give a table of other rows", validation=...),
@@ -64,7 +64,7 @@ def split_off(
     count = round(validation * table.rows) if table.disk is None else min(round(validation * table.rows), MOST_ON_DISK)
     if not 0 < count < table.rows:
         raise LearningError(
-            f"keeps back {count:,} of {table.rows:,} rows; there must be some to learn from, and some to keep back.",
+            f"holds out {count:,} of {table.rows:,} rows; there must be some to learn from, and some to hold out.",
             setting="validation",
             value=validation,
         )
@@ -72,12 +72,12 @@ def split_off(
     kept, learnt = np.sort(order[:count]), np.sort(order[count:])
     parts = _without(table, kept) if table.disk is not None else table.take(learnt), table.take(kept)
     if not all(part.weight for part in parts):
-        raise LearningError("leaves rows of weight 0 alone on one side.", setting="validation", value=validation)
+        raise LearningError("leaves only rows of weight 0 on one side.", setting="validation", value=validation)
     return parts
 
 
 def _without(table: Evidence, kept: np.ndarray) -> Evidence:
-    """The rows of a table on disk, of which those kept back have no weight."""
+    """Return the rows of a table on disk with zero weight for the held-out ones."""
     weights = np.array(table.row_weights)
     weights[kept] = 0.0
     return replace(table, row_weights=weights if table.disk is None else table.disk.kept(weights))

@@ -1,1 +1,1 @@
-"""One HTML file that shows a model and infers in the browser: a Plan, its Programs, tables, and a script for them."""
+"""A page: one HTML file that shows a model and infers in the browser, from a Plan, its Programs and tables."""

@@ -1,4 +1,4 @@
-"""Where the cards and arcs of a page are: the layers of `plots.placement`, in pixels."""
+"""The positions of cards (variables) and arcs on a page: the layers of `plots.placement`, in pixels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WIDEST = 8
 
 
 class Recorder(Canvas):
-    """Remembers the arcs that are drawn, as lists of points."""
+    """Records the arcs that are drawn, as lists of points."""
 
     arcs: list[list[tuple[float, float]]]
 
@@ -37,29 +37,29 @@ class Recorder(Canvas):
         self.arcs = []
 
     def arc(self, points: Sequence[tuple[float, float]], name: str, width: float = 0.9) -> None:
-        """Remember an arc."""
+        """Record an arc."""
         self.arcs.append(list(points))
 
     def arrow(self, x: float, y: float, rising: bool = False) -> None:
-        """Nothing: the page draws the ends of arcs itself."""
+        """Do nothing: the page draws the ends of arcs itself."""
 
 
 def card_pixels(states: int) -> float:
-    """The height of the card of a variable, in pixels."""
+    """Return the height of the card of a variable, in pixels."""
     shown = min(states, CARD["most"])
     more = 1 if states > shown else 0
     return float(CARD["head"] + (shown + more) * CARD["row"] + CARD["foot"])
 
 
 def states_as_json(variable: Variable) -> int | list[Label]:
-    """The labels of a variable as JSON has them, or their number; numbers stay numbers, so that Python finds them."""
+    """Return the labels of a variable as JSON values, or their number; numbers stay numbers."""
     if not variable.is_labelled:
         return variable.cardinality
     return [str(label) if isinstance(label, float) and not isfinite(label) else label for label in variable.labels]
 
 
 def graph_view(model: FactoredModel | Network, numbers: Mapping[str, int]) -> dict[str, Any]:
-    """The model as a graph of cards: their places, the arcs between them, and the size of all, in pixels.
+    """Return the model as a graph of cards: their positions, the arcs between them, and the total size, in pixels.
 
     Args:
         model: a model of tables, or a Network.
@@ -99,14 +99,14 @@ def _is_shown(node: Node) -> bool:
 
 
 def _end(node: Node) -> Node:
-    """Where an arc ends that passes bends."""
+    """Return the point at which an arc through bends ends."""
     while not _is_shown(node):
         node = node.below[0]
     return node
 
 
 def _folded(layers: list[list[Node]]) -> list[list[Node]]:
-    """The layers, those with too many cards in several rows; arcs then lead straight to their ends, without bends."""
+    """Return the layers, with long ones split into several rows; arcs are then straight lines without bends."""
     count = sum(_is_shown(node) for layer in layers for node in layer)
     if max(sum(map(_is_shown, layer)) for layer in layers) <= max(WIDEST, 1.7 * sqrt(count)):
         return layers
@@ -133,7 +133,7 @@ def _folded(layers: list[list[Node]]) -> list[list[Node]]:
 
 
 def shown_variables(net: Network) -> list[Variable]:
-    """The variables of a network that have a card: all but copies that a Diverter makes for other blocks."""
+    """Return the variables of a network that have a card: all except copies made by Diverters."""
     driver, read = _driver_by_name(net), {variable.name for block in net.blocks for variable in block.reads}
     return [
         variable
@@ -143,7 +143,7 @@ def shown_variables(net: Network) -> list[Variable]:
 
 
 def network_arcs(net: Network) -> list[tuple[str, str]]:
-    """The arcs between variables that have a card: from what a SISO block or a Diverter reads to what it drives."""
+    """Return the arcs between variables with a card: from the inputs of SISO blocks and Diverters to their outputs."""
     driver, shown = _driver_by_name(net), [variable.name for variable in shown_variables(net)]
     arcs = []
     for name in shown:
@@ -158,7 +158,7 @@ def _driver_by_name(net: Network) -> dict[str, Any]:
 
 
 def _origins(name: str, driver: Mapping[str, Any], shown: set[str]) -> list[str]:
-    """The variables with a card that a copy is a copy of."""
+    """Return the variables with a card of which a variable is a copy."""
     if name in shown:
         return [name]
     return [origin for read in driver[name].reads for origin in _origins(read.name, driver, shown)]

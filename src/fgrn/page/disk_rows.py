@@ -1,4 +1,4 @@
-"""The rows of a table on disk, read when a page asks for them: a table need not fit into the memory of anybody."""
+"""The rows of a table file, read when a page requests them, so that the table need not fit into memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..tables.stream import Stream
 
 
 class RowsOnDisk:
-    """The rows of a CSV, TSV or Parquet file by number; the batch that the last one was in stays in memory.
+    """The rows of a CSV, TSV or Parquet file by number; the batch of the last row stays in memory.
 
     Text is read once, into the cache of `Stream`. What a word means, missing or a label, the page decides by the model.
     """
@@ -23,11 +23,11 @@ class RowsOnDisk:
         self._batch: Any = None
 
     def about(self) -> dict[str, Any]:
-        """Return the record of the table that a page has before it asks for rows."""
+        """Return the description of the table that a page has before it requests rows."""
         return {"name": self.name, "columns": self.columns, "count": self.count}
 
     def row(self, number: int) -> list[str]:
-        """The values of a row as text, "" for one that is missing."""
+        """Return the values of a row as texts, "" for missing ones."""
         if not 0 <= number < self.count:
             raise IndexError(f"There is no row {number}; there are {self.count:,}, counted from 0.")
         if self._batch is None or not self._first <= number < self._first + self._batch.num_rows:
@@ -36,7 +36,7 @@ class RowsOnDisk:
         return [_as_text(values[name][0]) for name in self.columns]
 
     def _seek(self, number: int) -> None:
-        """Read until the batch of a row."""
+        """Read up to the batch that contains a row."""
         first = 0
         for batch in self._stream:
             self._first, self._batch = first, batch

@@ -1,4 +1,4 @@
-"""What a page says of a fitted estimator: its class, and how the values of a table become states."""
+"""The part of a page about a fitted estimator: its class, and how table values become states."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ..tables.missing import MISSING
 
 
 def fitted_network(model: Any) -> Network:
-    """The network of a fitted estimator; a mixture of trees as one network."""
+    """Return the network of a fitted estimator; a mixture of trees as one network."""
     found: Network = model.mixture_.as_network() if hasattr(model, "mixture_") else model.network_
     return found
 
 
 def predicted_variable(model: Any) -> str | None:
-    """The name of the variable that an estimator predicts: its class, or its hidden variable; None for neither."""
+    """Return the name of the variable that an estimator predicts: its class or hidden variable; None for neither."""
     if hasattr(model, "classes_"):
         return str(model._class_name())
     hidden = list(model._hidden()) if hasattr(model, "predict") else []
@@ -23,7 +23,7 @@ def predicted_variable(model: Any) -> str | None:
 
 
 def estimator_text(model: Any) -> dict[str, Any]:
-    """The variable that is predicted, and each column as a file has it."""
+    """Return the record of the predicted variable, and of each column as files contain it."""
     columns = []
     for name, column in model.schema_.items():
         words = [word for word in MISSING if word not in column.levels] if column.missing_words else [""]

@@ -1,4 +1,4 @@
-"""A model as a page needs it: names and places as JSON, and the Plan, its Programs and tables as bytes."""
+"""A model in the form of a page: names and positions as JSON, and the Plan, its Programs and tables as bytes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MOST_JOINT_STATES = 2**24
 
 @dataclass(frozen=True)
 class Shown:
-    """A model as a page shows it: what kind it is, whose variables have cards, and the Network that infers."""
+    """A model as a page shows it: its kind, the variables with cards, and the Network that infers."""
 
     kind: str
     model: FactoredModel | Network
@@ -55,7 +55,7 @@ MOST_SENT = 5_000_000
 
 
 def document(model: Any, title: str, source: str) -> tuple[dict[str, Any], bytes]:
-    """Return the document of a page about a model, and the arrays it infers with.
+    """Return the document of a page about a model, and the arrays for inference.
 
     Args:
         model: a BayesianNetwork, MarkovNetwork, Network, or fitted estimator.
@@ -87,7 +87,7 @@ def document(model: Any, title: str, source: str) -> tuple[dict[str, Any], bytes
 
 
 def served_document(model: Any, title: str, source: str) -> tuple[dict[str, Any], bytes]:
-    """Return the document of a page whose model stays in Python, and the arrays of its factor graph, if not large."""
+    """Return the document of a page whose model stays in Python, and the arrays of its factor graph, if small."""
     shown = shown_model(model)
     network = shown.network
     plan = network._plan(())
@@ -130,7 +130,7 @@ def _variable(variable: Variable, edge: int, model: Any) -> dict[str, Any]:
 
 
 def shown_model(model: Any) -> Shown:
-    """A model as a page shows it, if it can be shown."""
+    """Return a model in the form that a page shows; an error if it cannot be shown."""
     if isinstance(model, FactoredModel):
         kind = "bayesian" if isinstance(model, BayesianNetwork) else "markov"
         return _check_cards(Shown(kind, model, model._tree_network(), model.variables, {}))

@@ -1,4 +1,4 @@
-"""Where the blocks and wires of a factor graph are on a page: the layers of `plots.folding`, in pixels."""
+"""The positions of blocks and wires of a factor graph on a page: the layers of `plots.folding`, in pixels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BOX = {"width": 150, "height": 38, "bar": 10}
 
 
 def factor_view(net: Network, plan: Plan, cards: Mapping[str, int]) -> dict[str, Any] | None:
-    """The network as blocks and wires: their places and the lines between them, in pixels; None if it is too large.
+    """Return the network as blocks and wires with positions and lines, in pixels; None if it is too large.
 
     Args:
         net: the network.
@@ -86,7 +86,7 @@ def _wire(node: Node, variable: Variable, plan: Plan, cards: Mapping[str, int]) 
 
 
 def _block(node: Node, plan: Plan) -> dict[str, Any]:
-    """A block with its kind, its number in the Plan, and its place; a Diverter that goes on below has several."""
+    """Return a block with its kind, number in the Plan and position; a folded Diverter has several."""
     block, top = node.item, _pixels(node.top)
     if isinstance(block, Diverter):
         number = _reader(plan, plan.edge(block.inputs[0].name))
@@ -105,7 +105,7 @@ def _block(node: Node, plan: Plan) -> dict[str, Any]:
 
 
 def _reader(plan: Plan, edge: int) -> int:
-    """The Diverter that reads an edge."""
+    """Return the Diverter that reads an edge."""
     return next(
         diverter
         for diverter in range(plan.diverters)
@@ -115,7 +115,7 @@ def _reader(plan: Plan, edge: int) -> int:
 
 
 def _lines(node: Node, bottom: float, plan: Plan, number_of: Mapping[int, int]) -> list[dict[str, Any]]:
-    """The lines from a node to those below it, each with its wire and the block at its end.
+    """Return the lines from a node to those below it, each with its wire and the block at its end.
 
     A line has two points, or the same and a curve of three more.
 
@@ -143,7 +143,7 @@ def _lines(node: Node, bottom: float, plan: Plan, number_of: Mapping[int, int]) 
 
 
 def _without_bends(node: Node, up: bool) -> Node:
-    """The wire or block that a line leads to through bends."""
+    """Return the wire or block that a line with bends leads to."""
     while node.item is None:
         node = (node.above if up else node.below)[0]
     return node

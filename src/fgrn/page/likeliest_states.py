@@ -1,4 +1,4 @@
-"""The states of all variables of a network that are most probable together, and those that follow."""
+"""The most probable joint assignments of all variables of a network, in order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..graph.network import Network
 
 @dataclass
 class Allowed:
-    """The assignments that some weights allow: the most probable of them, and the max-marginals of each variable."""
+    """The assignments that some evidence allows: the most probable one, and the max-marginals of each variable."""
 
     weights: list[np.ndarray]
     states: list[int]
@@ -22,7 +22,7 @@ class Allowed:
     marginals: list[np.ndarray]
 
     def runner_up(self) -> tuple[float, int, int]:
-        """The log-probability of the next assignment, and a variable and a state in which it differs from the first."""
+        """Return the log-probability of the second assignment, and a variable and state in which it differs."""
         found = (-np.inf, -1, -1)
         for place, (marginal, state) in enumerate(zip(self.marginals, self.states, strict=True)):
             others = np.where(np.arange(len(marginal)) == state, -np.inf, marginal)
@@ -33,7 +33,7 @@ class Allowed:
 
 
 class LikeliestStates:
-    """Finds the most probable assignments with two propagations of maxima for each (Yanover and Weiss, 2004).
+    """Finds the k most probable assignments, by two max-propagations for each (Yanover and Weiss, 2004).
 
     Args:
         network: a tree.
@@ -45,7 +45,7 @@ class LikeliestStates:
         self._names = [variable.name for variable in variables]
 
     def first(self, weights: Sequence[np.ndarray], count: int) -> list[tuple[list[int], float]]:
-        """The first assignments, fewer if fewer are possible: a state of each variable, and their log-probability.
+        """Return the first assignments, fewer if fewer are possible: a state of each variable, and the log-probability.
 
         Args:
             weights: by variable, of its states.
@@ -84,5 +84,5 @@ class LikeliestStates:
 
 
 def _limited(weights: Sequence[np.ndarray], place: int, allowed: np.ndarray) -> list[np.ndarray]:
-    """The same weights, and none for the states of a variable that are not allowed."""
+    """Return the same evidence, with some states of a variable excluded."""
     return [np.where(allowed, one, 0.0) if number == place else one for number, one in enumerate(weights)]

@@ -1,4 +1,4 @@
-"""A model as notebooks show it: its picture, and a button that opens its page below."""
+"""The display of a model in notebooks: its drawing, and a button that opens its page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BUTTON = (
 
 
 def notebook_html(model: Any) -> str | None:
-    """The HTML of a model: its picture with its beliefs, and a button that opens its page in a frame.
+    """Return the HTML of a model: its drawing with the beliefs, and a button that opens its page in a frame.
 
     Args:
         model: a Network, a BayesianNetwork, a MarkovNetwork or a fitted estimator.
@@ -39,7 +39,7 @@ def notebook_html(model: Any) -> str | None:
 
 
 def _picture(model: Any) -> str:
-    """The picture as SVG; without beliefs if they cannot be computed, "" if there are too many variables to draw."""
+    """Return the drawing as SVG, without beliefs if they cannot be computed; "" if there are too many variables."""
     if isinstance(model, Network):
         return as_svg(plots.network(model))
     if not isinstance(model, FactoredModel):
@@ -55,7 +55,7 @@ def _picture(model: Any) -> str:
 
 
 def _visited_states(model: Any) -> int:
-    """The joint states that inference visits in a model of tables, the numbers in the tables of a Network."""
+    """Return the number of joint states that inference visits; for a Network, the numbers in its tables."""
     if isinstance(model, FactoredModel):
         sizes = {variable.name: variable.cardinality for variable in model.variables}
         return sum(prod(sizes[name] for name in clique) for clique in model.tree.cliques)
@@ -65,7 +65,7 @@ def _visited_states(model: Any) -> int:
 
 
 def _page_button(model: Any) -> str:
-    """The page of a model in an element that a click opens; nothing for a model that has none, or a large one."""
+    """Return the page of a model in an element that a click opens; "" if it has none, or is large."""
     try:
         if _visited_states(model) > MOST_JOINT_STATES:
             return ""

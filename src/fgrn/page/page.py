@@ -55,13 +55,13 @@ class Page:
         self._variables = tuple(variables)
 
     def widget(self) -> Any:
-        """The page as a widget of notebooks, with `evidence` and `beliefs` in Python; needs fgrn[notebook]."""
+        """Return the page as a notebook widget, with `evidence` and `beliefs` in Python; needs fgrn[notebook]."""
         from .widget import widget_of
 
         return widget_of(self.html, self._variables)
 
     def save(self, path: str | Path) -> Path:
-        """Write the page to a file: all of it or, with an error, nothing. Returns the path."""
+        """Write the page to a file, completely or, with an error, not at all; returns the path."""
         place = Path(path)
         failed = f"The page cannot be saved as {str(place)!r}"
         if place.suffix.lower() not in (".html", ".htm"):
@@ -83,28 +83,28 @@ class Page:
         return f"Page of {self.size / 1000:,.0f} kB; page.save('page.html') writes it"
 
     def frame(self, when_seen: bool = False) -> str:
-        """The page as an HTML element of another one; `when_seen`: it begins to work when it comes into sight."""
+        """Return the page as an HTML element of another page; `when_seen`: loaded when scrolled into view."""
         allowed = "allow-scripts allow-downloads"
         style = "width: 100%; height: 640px; border: 1px solid #9aa4b1; border-radius: 8px"
         name = ' name="fgrn-when-seen"' if when_seen else ""
         return f'<iframe srcdoc="{escape(self.html)}" sandbox="{allowed}"{name} style="{style}"></iframe>'
 
     def _repr_html_(self) -> str:
-        """The page in a frame of a notebook."""
+        """Return the page in a frame of a notebook."""
         return self.frame()
 
 
 def explore(
     model: Any, path: str | Path | None = None, *, title: str | None = None, source: str | Path | None = None
 ) -> Page:
-    """A page on which evidence is set with a click and beliefs follow: one HTML file that infers in the browser.
+    """Return a page on which evidence is set by clicks and beliefs are updated: one HTML file, without a server.
 
     Args:
         model: a `BayesianNetwork`, a `MarkovNetwork`, a `Network`, or a fitted estimator. On loops, beliefs are
             approximations.
         path: of the file to write, such as "page.html"; it needs no server, no network and no installation. Nothing is
             written unless given.
-        title: over the page; the name of the model unless given.
+        title: the title of the page; the name of the model unless given.
         source: the file that the model was read from, for the command line that the page offers.
 
     Raises:
@@ -125,7 +125,7 @@ def explore(
 
 
 def served_html(model: Any, title: str, source: str, table: dict[str, Any] | None = None) -> str:
-    """The page of a model that stays in Python: it asks the server it came from, and nobody else.
+    """Return the page of a model that stays in Python: it sends queries only to the server it came from.
 
     Args:
         model: see `explore`.
@@ -158,5 +158,5 @@ def _hash(text: str) -> str:
 
 
 def _as_utf8(text: str) -> str:
-    """Text that can be written as UTF-8."""
+    """Return a text that can be written as UTF-8."""
     return text.encode(errors="replace").decode()

@@ -1,4 +1,4 @@
-"""Arrays of a Plan as bytes for the script of a page: one little-endian buffer, and where in it each array begins."""
+"""Arrays of a Plan as bytes for the script of a page: one little-endian buffer, and the offset of each array."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Packed:
         self.size = 0
 
     def add(self, name: str, values: Any) -> None:
-        """Append an array: floats as float64, whole numbers as int32 or int16, booleans as bytes."""
+        """Append an array: floats as float64, integers as int32 or int16, booleans as bytes."""
         array = np.asarray(values)
         kind = KINDS[array.dtype.str[1:]]
         self._parts.append(b"\0" * (-self.size % 8))  # a typed array of the browser begins at a multiple of its size
@@ -37,7 +37,7 @@ class Packed:
 
 
 def pack_plan(packed: Packed, plan: Plan, values: np.ndarray) -> None:
-    """The index arrays of a Plan and the parameters that it is run with."""
+    """Add the index arrays of a Plan and the parameters it is run with."""
     packed.add("values", values)
     for name in (
         "cardinality", "offset", "driver", "reader", "source_edge", "source_at", "is_factor", "siso_input",
@@ -51,13 +51,13 @@ def pack_plan(packed: Packed, plan: Plan, values: np.ndarray) -> None:
 
 
 def pack_orders(packed: Packed, most: int) -> None:
-    """The orders in which up to `most` values become known in an explanation, as `queries.explanation` draws them."""
+    """Add the orders in which up to `most` values become known in an explanation; see `queries.explanation`."""
     orders = [order for known in range(1, most + 1) for order in drawn_orders(known)]
     packed.add("orders", np.concatenate([np.zeros(0), *orders]).astype(np.int16))
 
 
 def pack_program(packed: Packed, name: str, program: Program) -> None:
-    """The steps of a Program in which no leaf is gathered, with its boundary, its roots, and the edges it shows."""
+    """Add the steps of a Program without gathered leaves, with its boundary, roots and shown edges."""
     packed.add(f"{name}.steps", program.steps)
     packed.add(f"{name}.targets", program.targets.astype(np.int32))
     packed.add(f"{name}.boundary", program.boundary.astype(np.int32))

@@ -1,4 +1,4 @@
-"""A page whose model stays in Python, for models that are too large for a browser: a server for this machine alone.
+"""A page whose model stays in Python, for models too large for a browser: a server for this machine only.
 
 It listens on the loopback, and answers only to the address that it prints, which has a random token in it.
 """
@@ -31,7 +31,7 @@ Given = Sequence[tuple[int, Sequence[float]]]
 
 
 class Answers:
-    """The answers of a model to a page. Evidence is pairs: the number of a variable, and weights of its states."""
+    """The answers of a model to the requests of a page. Evidence is pairs of a variable's number and state weights."""
 
     def __init__(self, model: Any) -> None:
         shown = shown_model(model)
@@ -42,16 +42,16 @@ class Answers:
         self.number_of = {edge: number for number, edge in enumerate(self.edges)}
 
     def given(self, said: Mapping[str, Any]) -> list[tuple[int, list[float]]]:
-        """The evidence of a question, in which variables are known by the edges of the Plan."""
+        """Return the evidence of a request, in which variables are numbered by the edges of the Plan."""
         return [(self.number_of[edge], [float(weight) for weight in weights]) for edge, weights in said["given"]]
 
     def answer(self, said: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the marginals given some evidence, and all messages if they are wanted."""
+        """Return the marginals given some evidence, and all messages if requested."""
         given = self.given(said)
         return {**self.ask(given), **(self.messages(given) if said.get("messages") else {})}
 
     def messages(self, given: Given) -> dict[str, Any]:
-        """All forward and backward messages, by edge; on loops those of every round, too."""
+        """Return all forward and backward messages, by edge; on graphs with loops, those of every round."""
         columns = self._columns([given])
         if self.network.is_tree:
             return {"messages": _by_edge(self.network.propagate(columns, impossible="mark", engine="reference"))}
@@ -64,7 +64,7 @@ class Answers:
         return {"messages": last, "loops": loops}
 
     def ask(self, given: Given) -> dict[str, Any]:
-        """The beliefs, the same without the evidence on each variable itself, and the log-likelihood."""
+        """Return the beliefs, the same without the evidence on each variable itself, and the log-likelihood."""
         rows: list[Given] = [given, *([one for one in given if one is not other] for other in given)]
         seen = self.network.propagate(self._columns(rows), keep=self.names, impossible="mark", parts=PARTS)
         likelihood = float(seen.log_likelihood[0])
@@ -81,7 +81,7 @@ class Answers:
         }
 
     def study(self, given: Given, target: int | None, profiles: bool = False, assignments: int = 0) -> dict[str, Any]:
-        """Return the evidence for a target, what to observe next, and if wanted profiles and most probable states."""
+        """Return the evidence for a target, what to observe next and, if requested, profiles and likeliest states."""
         likeliest = self._likeliest(given, assignments)
         if target is None:
             return {"gains": [], "entropy": 0.0, "explanation": None, "likeliest": likeliest}
@@ -111,14 +111,14 @@ class Answers:
         }
 
     def _likeliest(self, given: Given, count: int) -> list[dict[str, Any]]:
-        """The most probable states of all variables together, as `most_probable_k` of a model orders them."""
+        """Return the most probable joint assignments, in the order of `most_probable_k` of a model."""
         weights = {number: np.array(one) for number, one in given}
         start = [weights.get(number, np.ones(one.cardinality)) for number, one in enumerate(self.variables)]
         found = LikeliestStates(self.network, self.variables).first(start, count)
         return [{"states": states, "logProbability": value} for states, value in found]
 
     def _profiles(self, target: int) -> list[list[list[float]]]:
-        """By state of the target: the distribution of every variable given that state alone."""
+        """Return, by state of the target, the distribution of every variable given that state alone."""
         units = np.eye(self.variables[target].cardinality)
         rows: list[Given] = [[(target, unit.tolist())] for unit in units]
         seen = self.network.propagate(self._columns(rows), keep=self.names, impossible="mark", parts=PARTS)
@@ -136,7 +136,7 @@ class Answers:
         return columns
 
     def _conflict(self, given: Given) -> list[int]:
-        """Variables whose evidence is impossible together, and possible without any one of them."""
+        """Return variables whose evidence is impossible together, and possible without any one of them."""
         kept = list(given)
         for one in given:
             rest = [other for other in kept if other is not one]
@@ -150,7 +150,7 @@ PARTS = ("marginal", "likelihood")
 
 
 def _by_edge(seen: Any) -> dict[str, list[list[float]]]:
-    """The messages of the first row, in the order of the edges."""
+    """Return the messages of the first row, in the order of the edges."""
     return {
         "forward": [seen.forward(name)[0].tolist() for name in seen.plan.names],
         "backward": [seen.backward(name)[0].tolist() for name in seen.plan.names],
@@ -164,7 +164,7 @@ def _rounds_told(seen: Any) -> dict[str, Any]:
 def server_of(
     model: Any, title: str, source: str = "", port: int = 0, rows: RowsOnDisk | None = None
 ) -> tuple[ThreadingHTTPServer, str]:
-    """A server that has not begun to serve, and the address of the page.
+    """Return a server that is not running yet, and the address of the page.
 
     Args:
         model: see `explore`.
@@ -188,7 +188,7 @@ def server_of(
     }
 
     class Handler(BaseHTTPRequestHandler):
-        """Answers to the address with the token, and to nothing else."""
+        """Answers requests to the address with the token, and no others."""
 
         def do_GET(self) -> None:
             self._send(HTTPStatus.OK, "text/html; charset=utf-8", html) if self._is(f"/{token}/") else self._refuse()
@@ -208,7 +208,7 @@ def server_of(
             return self._send(HTTPStatus.OK, "application/json", json.dumps(found, allow_nan=False).encode())
 
         def _is(self, path: str) -> bool:
-            """Whether it is this path, asked for by the name of this server: other names may lead here, too."""
+            """Return whether the path matches and the request names this server as its host."""
             return self.path == path and self.headers.get("Host") == f"127.0.0.1:{self.server.server_port}"  # type: ignore[attr-defined]
 
         def _refuse(self) -> None:
@@ -224,7 +224,7 @@ def server_of(
             self.wfile.write(data)
 
         def log_message(self, format: str, *arguments: Any) -> None:
-            """Nothing: questions are nobody's business."""
+            """Do nothing: requests are not logged."""
 
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     return server, f"http://127.0.0.1:{server.server_port}/{token}/"

@@ -1,4 +1,4 @@
-"""A page as a widget of notebooks, by anywidget: evidence and beliefs are read and set in Python, too."""
+"""A page as a notebook widget, by anywidget: evidence and beliefs can be read and set in Python."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ export default { render };
 
 
 def widget_of(html: str, variables: Sequence[Variable]) -> Any:
-    """The widget of a page: `evidence` may be set and read, `beliefs` and `log_likelihood` read, by name and label."""
+    """Return the widget of a page: `evidence` can be set and read, `beliefs` and `log_likelihood` read, by name."""
     try:
         import anywidget
         import traitlets
@@ -53,7 +53,7 @@ def widget_of(html: str, variables: Sequence[Variable]) -> Any:
 
         @property
         def evidence(self) -> dict[str, Any]:
-            """What is known: the label of an observed state, or a weight for each state."""
+            """The evidence: the label of an observed state, or a weight for each state, by variable."""
             return {
                 variables[number].name: _label_or_weights(variables[number], weights) for number, weights in self._given
             }
@@ -70,7 +70,7 @@ def widget_of(html: str, variables: Sequence[Variable]) -> Any:
 
         @property
         def log_likelihood(self) -> float | None:
-            """The natural logarithm of the probability of the evidence; None for evidence that cannot be."""
+            """The natural logarithm of the probability of the evidence; None for impossible evidence."""
             found: float | None = self._log_likelihood
             return found
 
@@ -78,7 +78,7 @@ def widget_of(html: str, variables: Sequence[Variable]) -> Any:
 
 
 def given_of(variables: Sequence[Variable], known: Mapping[str, Any]) -> list[list[Any]]:
-    """Evidence by name as the page has it: pairs of the number of a variable and a weight for each of its states."""
+    """Return evidence by name in the form of the page: pairs of a variable's number and weights of its states."""
     numbers = {variable.name: number for number, variable in enumerate(variables)}
     given = []
     for name, value in known.items():

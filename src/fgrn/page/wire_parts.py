@@ -1,4 +1,4 @@
-"""Which variables the states of a wire are joint states of: product spaces, cliques, and what cliques share."""
+"""The variables whose joint states are the states of a wire: product spaces, cliques, and shared parts of cliques."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..graph.network import Network
 
 
 class WireParts:
-    """Finds, for a wire without labels of its own, the variables with a card whose joint states its states are.
+    """Finds the variables with a card whose joint states are the states of a wire without labels.
 
     Args:
         net: the network.
@@ -27,14 +27,14 @@ class WireParts:
                     self._diverters.setdefault(variable.name, []).append(block)
 
     def parts_of(self, variable: Variable) -> dict[str, Any]:
-        """The edges of those variables as `parts`, the slowest first; nothing for a wire with labels, or if unknown."""
+        """Return the edges of those variables as `parts`, slowest first; nothing for a wire with labels, or unknown."""
         if variable.is_labelled or variable.name in self._cards:
             return {}
         parts = self._resolved(variable.name, frozenset())
         return {} if parts is None else {"parts": parts}
 
     def _resolved(self, name: str, passed: frozenset[str]) -> list[int] | None:
-        """The edges of cards that a variable is made of; None if some part of it has no card."""
+        """Return the edges of cards that a variable consists of; None if some part of it has no card."""
         if name in self._cards:
             return [self._cards[name]]
         for diverter in () if name in passed else self._diverters.get(name, ()):
@@ -50,7 +50,7 @@ class WireParts:
 
 
 def _carried(diverter: Diverter, name: str) -> list[str]:
-    """The parts of the product space of a Diverter that a variable on it carries, in the order of its states."""
+    """Return the parts of the product space of a Diverter that a variable carries, in the order of its states."""
     names = [variable.name for variable in (*diverter.inputs, *diverter.outputs)]
     axes = diverter.legs[names.index(name)]
     return [part for part, _ in (diverter.space if axes is None else (diverter.space[axis] for axis in axes))]

@@ -1,1 +1,1 @@
-"""What an engine runs: a network compiled into frozen, read-only index arrays and the order of its steps."""
+"""Plans: networks compiled into frozen, read-only index arrays, with the order of the steps that engines run."""

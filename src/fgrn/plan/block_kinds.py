@@ -1,4 +1,4 @@
-"""The kinds of block in a plan, and the steps that compute their messages: one table, where a new kind begins.
+"""The kinds of block in a plan, and the steps that compute their messages, in one table to which new kinds are added.
 
 Engines compute steps. Each has a table from every kind of step to the function for it; the CPU engine's writes
 operations, numbered in `kernels.basics`, that its kernels run. A test keeps this overview true:
@@ -42,14 +42,14 @@ class Message(NamedTuple):
 
 
 class StepKind(NamedTuple):
-    """One kind of step: its name, and the messages it computes, given the plan, the block, and legs of a Diverter."""
+    """One kind of step: its name, and the function that lists the messages it computes for a block."""
 
     name: str
     messages: Callable[[Plan, int, Sequence[int]], list[Message]]
 
 
 class BlockKind(NamedTuple):
-    """One kind of block: its name, how many a plan has, the outgoing messages of each, the steps that compute some."""
+    """One kind of block: its name, its number in a plan, its outgoing messages, and the steps that compute them."""
 
     name: str
     count: Callable[[Plan], int]

@@ -1,4 +1,4 @@
-"""The Plan: a network compiled once into frozen, read-only index arrays. Everything that computes reads only this.
+"""The Plan: a network compiled once into frozen, read-only index arrays, the only input of all computations.
 
 Three things live here, none of which computes:
 
@@ -26,7 +26,7 @@ from .block_kinds import BLOCK_KINDS, STEP_KINDS, Message
 
 @dataclass(frozen=True, eq=False)
 class Layout(ReadOnlyArrays):
-    """Where every table and every prior sits in one flat vector of float64.
+    """The offsets of all tables and priors in one flat vector of float64.
 
     `table_names[t]` are the outputs of the SISO blocks that share table t (several where they are tied, by the name
     `ties[t]`); `prior_names[p]` is the variable of the Source.
@@ -57,7 +57,7 @@ class Layout(ReadOnlyArrays):
 
     @cached_property
     def lines(self) -> np.ndarray:
-        """Where each row of each table begins in a flat vector, and each prior: what sums to one."""
+        """The offsets of all lines in a flat vector; a line is a row of a table or a prior, and sums to one."""
         begins = [
             start + columns * np.arange(rows)
             for start, (rows, columns) in zip(self.table_offsets, self.table_shapes, strict=True)
@@ -66,11 +66,11 @@ class Layout(ReadOnlyArrays):
 
     @cached_property
     def line_of(self) -> np.ndarray:
-        """The number of the line that each cell of a flat vector is in."""
+        """For each cell of a flat vector, the number of its line (row of a table, or prior)."""
         return frozen(np.repeat(np.arange(len(self.lines)), np.diff(self.lines, append=self.size)), np.intp)
 
     def spread(self, tables: Iterable[Any], priors: Iterable[Any], dtype: type = np.float64) -> np.ndarray:
-        """A flat vector with one value, or one array, for all of each table and each prior."""
+        """Return a flat vector filled with one value or array for each table and for each prior."""
         out: np.ndarray = np.empty(self.size, dtype=dtype)
         for number, value in enumerate(tables):
             self.table(out, number)[...] = value
@@ -80,29 +80,29 @@ class Layout(ReadOnlyArrays):
 
     @property
     def tables_end(self) -> int:
-        """Where the tables end and the priors begin."""
+        """The offset at which the tables end and the priors begin."""
         return self.size - sum(self.prior_sizes)
 
     def table(self, values: np.ndarray, number: int) -> np.ndarray:
-        """The view of a table in a flat vector, of shape (input states, output states)."""
+        """Return the view of a table in a flat vector, of shape (input states, output states)."""
         rows, columns = self.table_shapes[number]
         start = self.table_offsets[number]
         return values[start : start + rows * columns].reshape(rows, columns)
 
     def prior(self, values: np.ndarray, number: int) -> np.ndarray:
-        """The view of a prior in a flat vector, of shape (states,)."""
+        """Return the view of a prior in a flat vector, of shape (states,)."""
         start = self.prior_offsets[number]
         return values[start : start + self.prior_sizes[number]]
 
     def table_number(self, name: Name) -> int:
-        """The table of the SISO block with this output, or of the blocks that are tied by this name."""
+        """Return the number of the table of the SISO block with this output, or of the tie with this name."""
         try:
             return self._tables[name_of(name)]
         except (KeyError, TypeError):
             raise unknown_name("table", name, (n for names in self.table_names for n in names)) from None
 
     def prior_number(self, name: Name) -> int:
-        """The prior of the Source of this variable."""
+        """Return the number of the prior of the Source of this variable."""
         return _found("prior", name, self._priors)
 
 
@@ -182,7 +182,7 @@ class Plan(ReadOnlyArrays):
 
     @cached_property
     def work(self) -> int:
-        """The cells that messages of one row visit, roughly: of tables, messages, and product spaces by their legs."""
+        """An estimate of the work per row: cells of tables, of messages, and of product spaces for each leg."""
         legs = np.diff(self.leg_start)
         spaces = int((legs * self.diverter_size).sum()) if self.is_factor.any() else 0
         return self.layout.size + self.states + spaces
@@ -199,7 +199,7 @@ class Plan(ReadOnlyArrays):
 
     @property
     def source_of(self) -> dict[int, int]:
-        """The number of the Source of each edge that has one."""
+        """A mapping from each edge that has a Source to the number of that Source."""
         return {edge: source for source, edge in enumerate(self.source_edge.tolist())}
 
     @property
@@ -209,7 +209,7 @@ class Plan(ReadOnlyArrays):
 
     @property
     def states(self) -> int:
-        """The width of a message buffer: the states of all variables together."""
+        """The total number of states of all variables, which is the width of a message buffer."""
         return int(self.offset[-1])
 
     @property
@@ -218,13 +218,13 @@ class Plan(ReadOnlyArrays):
         return len(self.diverter_size)
 
     def edge(self, name: Name) -> int:
-        """The number of a variable."""
+        """Return the number of a variable."""
         edge = _found("variable", name, self.index)
         check_states(name, self.labels[edge])
         return edge
 
     def columns(self, edge: int) -> slice:
-        """Where the messages of an edge sit in a buffer."""
+        """Return the columns of a message buffer that belong to an edge."""
         return slice(int(self.offset[edge]), int(self.offset[edge + 1]))
 
     def ends(self, kind: int, block: int) -> list[int]:
@@ -236,11 +236,11 @@ class Plan(ReadOnlyArrays):
         return STEP_KINDS[kind].messages(self, block, legs)
 
     def legs(self, diverter: int) -> range:
-        """The legs of a Diverter."""
+        """Return the range of leg numbers of a Diverter."""
         return range(int(self.leg_start[diverter]), int(self.leg_start[diverter + 1]))
 
     def leg_index(self, diverter: int, leg: int) -> np.ndarray | None:
-        """The index vector of a leg, or None where it carries the whole space."""
+        """Return the index vector of a leg; None if its variable has all joint states of the Diverter."""
         start = int(self.leg_map[leg])
         if start < 0:
             return None
@@ -250,7 +250,7 @@ class Plan(ReadOnlyArrays):
         return index
 
     def leg_groups(self, diverter: int, leg: int) -> np.ndarray:
-        """The joint states of a Diverter by the state of a leg, (states, joint states of each)."""
+        """Return the joint states of a Diverter grouped by the state of a leg, (states, joint states of each)."""
         space, axes = self.spaces[diverter], self.leg_axes[leg]
         joint = np.arange(int(self.diverter_size[diverter]))
         if axes is None:
@@ -259,16 +259,16 @@ class Plan(ReadOnlyArrays):
         return joint.reshape(space).transpose(*axes, *rest).reshape(int(self.cardinality[self.leg_edge[leg]]), -1)
 
     def source_values(self, values: np.ndarray, source: int) -> np.ndarray:
-        """The view of what a Source sends, in a flat vector."""
+        """Return the view of the message of a Source, its prior or factor, in a flat vector."""
         start = int(self.source_at[source])
         return values[start : start + int(self.cardinality[self.source_edge[source]])]
 
     def all_messages(self) -> set[Message]:
-        """Both messages of every edge."""
+        """Return both messages of every edge."""
         return {Message(edge, way) for edge in range(self.edges) for way in (True, False)}
 
     def messages_of(self, names: Sequence[str]) -> set[Message]:
-        """Both messages of the named variables."""
+        """Return both messages of the named variables."""
         return {Message(self.edge(name), way) for name in names for way in (True, False)}
 
 

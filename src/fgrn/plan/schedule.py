@@ -68,7 +68,7 @@ class Programs:
         return self._some[key]
 
     def ungathered(self, edges: Collection[int], whole: bool) -> Program:
-        """Return two sweeps that compute both messages of some edges, or the backward ones, without gathering."""
+        """Return two sweeps for both messages of some edges (`whole`), or the backward ones only, without gathering."""
         ways = (True, False) if whole else (False,)
         wanted = [Message(edge, way) for edge in edges for way in ways]
         return sweeps(self._plan, wanted, self._special, gather=False)
@@ -107,7 +107,7 @@ def _owners(plan: Plan) -> np.ndarray:
 
 
 def believing(plan: Plan, edges: frozenset[int], special: Collection[int], plain: Program) -> Program:
-    """Return one sweep towards the root, and posteriors on the way back to the Diverters of these edges."""
+    """Return a program of one sweep towards the root, then posteriors of the Diverters that lead to these edges."""
     needed: set[int] = set()
     onwards: set[int] = set()  # edges that lead to one of them
     for kind, block, parent in reversed(plan.order):
@@ -136,7 +136,7 @@ def _plain_leaf(plan: Plan, siso: int, special: Collection[int]) -> bool:
 
 
 def counting_messages(plan: Plan, special: Collection[int]) -> set[Message]:
-    """Return the messages that all expected counts follow from when plain leaves are gathered."""
+    """Return the messages needed for expected counts when the values of plain leaves are gathered from tables."""
     wanted: set[Message] = set()
     on_diverter = {int(edge) for edge in plan.leg_edge}
     leaves = {int(siso) for siso in plan.leg_siso if siso >= 0}

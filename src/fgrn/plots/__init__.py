@@ -97,7 +97,7 @@ def graph(
             names alone, without any inference; "auto" for the first that keeps the picture readable.
         variables: the variables to draw, with the arcs between them; None for all.
         method: "exact" or "loopy", as for `propagate`.
-        strength: what `fgrn.arc_confidence` found: the line of an arc is the wider the more samples have it.
+        strength: the result of `fgrn.arc_confidence`: the line of an arc is wider the more samples have it.
         ax: the axes to draw on; None for a new figure.
     """
     from ..bayes.influence import InfluenceDiagram

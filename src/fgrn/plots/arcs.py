@@ -183,7 +183,7 @@ def _factor_layers(model: FactoredModel, shown: Collection[str]) -> list[list[No
 def _distances(start: Node, beside: Mapping[Node, Sequence[Node]]) -> dict[Node, int]:
     """Return the number of factors between a node and each node of its component."""
     found, queue = {start: 0}, [start]
-    for node in queue:  # grows while it is walked
+    for node in queue:  # the list grows during the loop
         for other in beside[node]:
             if other not in found:
                 found[other] = found[node] + 1
@@ -192,7 +192,7 @@ def _distances(start: Node, beside: Mapping[Node, Sequence[Node]]) -> dict[Node,
 
 
 def _ports(node: Node, others: Sequence[Node]) -> dict[Node, float]:
-    """Return the x positions where the arcs to other nodes meet a node, side by side in their order."""
+    """Return the x positions at which the arcs to other nodes meet a node, side by side in order."""
     if not isinstance(node.item, Variable) or len(others) < 2:
         return dict.fromkeys(others, node.x)
     step = min(0.2, 0.6 * (node.width - 0.24) / (len(others) - 1))
@@ -321,5 +321,5 @@ def _graph_notes(
         notes.append(f"Messages went round the loops {seen.rounds} times{rest}: beliefs are approximations.")
     left = len(model.variables) - len(shown)
     if left:
-        notes.append(f"{left:,} of {len(model.variables):,} variables are not drawn; they count all the same.")
+        notes.append(f"{left:,} of {len(model.variables):,} variables are not drawn; evidence on them is still used.")
     return notes

@@ -105,7 +105,7 @@ def is_listed(variable: Variable, compact: bool) -> bool:
 
 
 def card_height(variable: Variable, lines: int, compact: bool) -> float:
-    """Return the height of a card with so many lines of title."""
+    """Return the height of a card with a given number of title lines."""
     inside = ROW * variable.cardinality + 0.06 if is_listed(variable, compact) else 0.38 + ROW
     return lines * ROW + 0.06 + inside
 

@@ -55,7 +55,7 @@ class DiagramSketch(GraphSketch):
 
 
 def draw_influence_diagram(diagram: InfluenceDiagram, ax: Axes | None) -> Figure:
-    """Draw the graph of an influence diagram; arrows to a decision come from what is known before it."""
+    """Draw the graph of an influence diagram; arrows to a decision come from the variables known before it."""
     nodes: dict[str, Node] = {variable.name: Node(variable) for variable in diagram.variables}
     nodes |= {name: FactorNode(called=name) for name in diagram.utilities}
     pairs = [*diagram.network.arcs]

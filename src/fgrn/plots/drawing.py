@@ -352,14 +352,14 @@ def _network_notes(net: Network, gone: set[str], row: int, seen: Messages, at: i
         number = f"{likelihood:.4g}".replace("-", "−")
         notes.append(f"Row {row:,}: log-likelihood {number}{about}.")
     if not net.is_tree:
-        notes.append("This network has loops: what is believed is an approximation.")
+        notes.append("This network has loops: the beliefs are approximations.")
     if isinstance(net, Chain):
         onward, start = map(readable, net.link)
         notes.append(f"A chain: {onward} is {start} of the next row.")
     rest = len(gone.intersection(net.observed))
     if rest > 0:
         count = "observed variable is" if rest == 1 else "observed variables are"
-        notes.append(f"{rest:,} of {len(net.observed):,} {count} not drawn; what is known of them counts all the same.")
+        notes.append(f"{rest:,} of {len(net.observed):,} {count} not drawn; evidence on them is still used.")
     return notes
 
 

@@ -1,4 +1,4 @@
-"""What all pictures share: colours, text cut to a width, panels, notes, and saving to files.
+"""The common style of all pictures: colours, text cut to a width, panels, notes, and saving to files.
 
 Lengths are in inches, sizes of text in points.
 """
@@ -53,7 +53,7 @@ PICTURE_FORMATS = (".svg", ".png", ".pdf")
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw with the style of this package, whatever the settings of matplotlib are."""
+    """A context for drawing in the style of this package, independent of matplotlib's settings."""
     try:
         import matplotlib
         from matplotlib.font_manager import fontManager

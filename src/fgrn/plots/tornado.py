@@ -1,4 +1,4 @@
-"""The tornado chart of one-way sensitivity: how far each number of the tables moves a posterior probability."""
+"""The tornado chart of one-way sensitivity: the effect of each number of the tables on a posterior probability."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @styled()
 def tornado(found: Sensitivities, *, most: int = 15, ax: Axes | None = None) -> Figure:
-    """Draw how far each number of the tables moves a posterior probability, the one that moves it farthest on top.
+    """Draw the effect of each number of the tables on a posterior probability, largest effect on top.
 
     A bar has two ends: the posterior probability where the number is smaller, and where it is larger, by the spread.
 

@@ -1,1 +1,1 @@
-"""Questions to a model: posteriors, imputed tables, explanations, class profiles, joint assignments, samples."""
+"""Queries to a model: posteriors, imputed tables, explanations, class profiles, joint assignments, samples."""

@@ -1,4 +1,4 @@
-"""Joint assignments: one state for every variable, the most probable ones together, or random ones, given evidence."""
+"""Joint assignments given evidence: one state for every variable, the most probable assignment or random ones."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Assignments:
         return np.concatenate(codes)
 
     def multiplications(self, direct: bool) -> int:
-        """The multiplications that all messages take, with the linear cascade or by the bare product rule."""
+        """Return the number of multiplications for all messages, by the linear cascade or the plain product rule."""
         from ..engines.reference import Reference
 
         engine = Reference(direct=direct)
@@ -85,7 +85,7 @@ class Assignments:
         return engine.multiplications
 
     def _refuse(self, impossible: np.ndarray) -> None:
-        """Raise an error for impossible rows, which says which values cannot occur together."""
+        """Raise an error for impossible rows, with the values that cannot occur together."""
         try:
             refuse_impossible(impossible)
         except ImpossibleEvidence as error:

@@ -45,7 +45,7 @@ def impute(
     schema: Schema,
     marginals: Callable[[list[str]], Mapping[str, np.ndarray]],
 ) -> tuple[dict[str, list[Any]], np.ndarray]:
-    """Return the imputed columns, by level or expected number, and the probability of each value, (rows, columns).
+    """Return the columns with imputed levels or expected numbers, and the probability of each value, (rows, columns).
 
     A level that was not seen in training is kept, with probability 0.
 
@@ -82,7 +82,7 @@ def impute_numbers(
     expected: Mapping[str, np.ndarray],
     sure: np.ndarray,
 ) -> dict[str, list[Any]]:
-    """Return continuous columns with missing numbers replaced by the expected ones; `sure` is 0 at these.
+    """Return continuous columns with missing numbers replaced by their expectation, where `sure` is set to 0.
 
     A number has a density and no probability.
 
@@ -102,12 +102,12 @@ def impute_numbers(
 
 
 def _merged(new: Sequence[Any], unknown: np.ndarray, old: Sequence[Any]) -> list[Any]:
-    """Return the new value in each row marked in `unknown`, and the old one in the others."""
+    """Return a column with new values in the rows marked `unknown`, and old values in the others."""
     return [n if is_open else o for n, is_open, o in zip(new, unknown.tolist(), old, strict=True)]
 
 
 def _open_rows(column: Any) -> np.ndarray:
-    """Return which values of a column are missing or distributions; a single answer for a bare value."""
+    """Return which values of a column are missing or distributions; one answer for a bare value."""
     if isinstance(column, frames.DictionaryColumn):
         return column.spread([is_missing_value(v) or frames.is_distribution(v) for v in column.values], True, bool)
     if isinstance(column, np.ndarray) and column.ndim == 2:

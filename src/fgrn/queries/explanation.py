@@ -20,7 +20,7 @@ ORDERS = 8
 """The default number of orders, each with its reverse."""
 
 FAINTEST = 1e-300
-"""Smaller probabilities count as this one, so that the log-odds of an impossible state are finite."""
+"""Smaller probabilities are replaced by this one, so that the log-odds of an impossible state are finite."""
 
 BESIDE = 22
 """The terminal cells beside the name and value of a variable, for its contribution."""
@@ -98,7 +98,7 @@ class Explanation:
 
 
 def value_text(value: Any) -> str:
-    """A value as text; numbers are rounded to four digits."""
+    """Return a value as text; numbers are rounded to four digits."""
     return shown_number(float(value)) if isinstance(value, (float, np.floating)) else str(value)
 
 
@@ -108,7 +108,7 @@ def _ruled_out(odds: Any) -> Any:
 
 
 def contribution_text(value: float, share: float, form: str = "+.3f") -> str:
-    """A contribution as text, or that a value rules states out, and in which share of the orders."""
+    """Return a contribution as text, or that a value rules out states, and in which share of the orders."""
     if not share:
         return format(value, form)
     word = "certain" if share > 0 else "ruled out"
@@ -116,7 +116,7 @@ def contribution_text(value: float, share: float, form: str = "+.3f") -> str:
 
 
 def drawn_orders(known: int, orders: int = ORDERS) -> list[np.ndarray]:
-    """Orders in which so many values become known: the same each time."""
+    """Return random orders in which values become known, the same at every call."""
     generator = np.random.default_rng(0)
     return [generator.permutation(known) for _ in range(orders)]
 

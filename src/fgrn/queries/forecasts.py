@@ -16,7 +16,7 @@ from ..tables.outputs import frame_of_records
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """What is expected in the next steps of each sequence.
+    """The predicted distributions of the next steps of each sequence.
 
     Attributes:
         sequences: the names of the sequences.
@@ -48,7 +48,7 @@ class Forecast:
         moments: Mapping[str, Moments] | None = None,
         heading: str | None = None,
     ) -> Forecast:
-        """From the distribution of the state at the last step of each sequence: state(h) = last * transitions^h.
+        """Return the forecast from the state distribution at the last step of each sequence: last * transitions^h.
 
         `tables` are those of columns with levels, (states, levels), `moments` those of continuous ones, (states,).
         `heading` is the name of the column of sequences, if it has one.
@@ -69,7 +69,7 @@ class Forecast:
         return cls(sequences, labels, levels, states, columns, numbers, own)
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """For each sequence and step the likeliest state and levels, each with its probability.
+        """Return, for each sequence and step, the likeliest state and levels, each with its probability.
 
         Of continuous columns the expected number, with its standard deviation as "sd(column)".
         """
@@ -90,7 +90,7 @@ class Forecast:
         return [("state", self.states, tuple(self.labels)), *columns]
 
     def to_frame(self) -> Any:
-        """The likeliest states and levels as a pandas data frame."""
+        """Return the likeliest states and levels as a pandas data frame."""
         return frame_of_records(self.as_dicts())
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
@@ -115,7 +115,7 @@ class Forecast:
 
 
 def stationary(transitions: np.ndarray, initial: np.ndarray) -> np.ndarray:
-    """The shares of the states of a Markov chain in the long run, if it begins as given."""
+    """Return the long-run shares of the states of a Markov chain with the given initial distribution."""
     lazy = (transitions + np.eye(len(transitions))) / 2  # the same shares, and no circle to go round in
     found = initial @ np.linalg.matrix_power(lazy, 2**20)
     shares: np.ndarray = found / found.sum()

@@ -17,14 +17,14 @@ Profile = dict[str, dict[Label, float]]
 """The item-response probabilities of one state: for every column the probability of each level."""
 
 LEAST_SEEN = 0.9
-"""Rows that a value of a state stands for at least where it is called typical, beside what smoothing has added."""
+"""The least number of rows, without smoothing, for which a value is called typical of a state."""
 
 SHOWN = 5
 """Values of each state in a printed profile."""
 
 
 class TypicalValue(NamedTuple):
-    """A value that is more frequent in a state than in general.
+    """A value that is more frequent in a state than in the whole table (the baseline).
 
     column, level   the value
     probability     in the state
@@ -45,7 +45,7 @@ class MeanAndSpread(NamedTuple):
 
 
 class Prototypes(dict[StateLabel, Profile]):
-    """For each class or hidden state the distribution of every column, by level: a `dict` that has the shares, too.
+    """The distribution of every column, by level, for each class or hidden state: a `dict` with the shares of states.
 
     Attributes:
         shares: the probability of each state without evidence.
@@ -62,7 +62,7 @@ class Prototypes(dict[StateLabel, Profile]):
         smoothed: Iterable[Mapping[str, float]] = (),
         numbers: Iterable[Mapping[str, MeanAndSpread]] = (),
     ) -> None:
-        """Gather the profiles.
+        """Store the profiles.
 
         Args:
             states: their names.
@@ -81,7 +81,7 @@ class Prototypes(dict[StateLabel, Profile]):
         self._smoothed = dict(zip(names, smoothed, strict=False))
 
     def typical(self, state: StateLabel, most: int | None = None) -> list[TypicalValue]:
-        """The values that are more frequent in a state than in the baseline, the most telling first.
+        """Return the values that are more frequent in a state than in the baseline, the most informative first.
 
         They are ordered by what each adds to the divergence of the profile from the baseline, p log(p / baseline). A
         value that no row of the state has, which only smoothing makes possible, is not among them.
@@ -102,12 +102,12 @@ class Prototypes(dict[StateLabel, Profile]):
         return found[:most]
 
     def told_numbers(self, state: StateLabel, most: int | None = None) -> list[str]:
-        """The continuous columns of a state, "x: mean 2.1, standard deviation 0.5"; so many at most."""
+        """Return texts on continuous columns of a state, "x: mean 2.1, standard deviation 0.5", at most `most`."""
         some = list(self.numbers.get(state, {}).items())[:most]
         return [f"{visible(name)}: mean {mean:.4g}, standard deviation {sd:.3g}" for name, (mean, sd) in some]
 
     def as_dicts(self) -> list[dict[str, object]]:
-        """One mapping for each value of each state: state, share, column, level, probability, baseline, lift."""
+        """Return one mapping per value of each state: state, share, column, level, probability, baseline, lift."""
         return [
             {
                 "state": state,
@@ -124,7 +124,7 @@ class Prototypes(dict[StateLabel, Profile]):
         ]
 
     def to_frame(self) -> Any:
-        """All profiles as a pandas data frame: a row for each state, column and level."""
+        """Return all profiles as a pandas data frame: a row for each state, column and level."""
         return frame_of_records(self.as_dicts())
 
     def __str__(self) -> str:
@@ -159,7 +159,7 @@ class Prototypes(dict[StateLabel, Profile]):
             ]
             for state, share in self.shares.items()
         ]  # fmt: skip
-        caption = "Profiles: the most typical values of each state, and how many times as frequent as in general"
+        caption = "Profiles: the most typical values of each state, and how many times as frequent as in the baseline"
         return printing.html_table(caption, ["state", "share", "", "typical values"], rows)
 
 

@@ -1,6 +1,6 @@
-"""Questions to any model: posteriors, classes, completed tables, class profiles, embeddings, explanations.
+"""Queries that every model answers: posteriors, classes, imputed tables, class profiles, embeddings, explanations.
 
-Everything here is a question to `propagate`, whatever kind of model answers it.
+All queries here use `propagate`, for any kind of model.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class MostProbable(NamedTuple):
-    """The most probable joint labels of variables, and the log-probability of these together with the evidence."""
+    """The most probable joint labels of variables, and the log-probability of labels and evidence together."""
 
     labels: Mapping[str, Any]
     log_probability: Any
@@ -37,7 +37,7 @@ class MostProbable(NamedTuple):
 class PartOfMostProbable(MostProbable):
     """A part of the most probable joint labels; other variables without evidence are left out.
 
-    The states are likeliest with those of the others, and need not be the likeliest by themselves: see `posterior`. The
+    The states are the most probable jointly with the others, and need not be so by themselves: see `posterior`. The
     log-probability is that of the whole assignment.
     """
 
@@ -54,7 +54,7 @@ def most_probable(
     known: Collection[str],
     otherwise: Collection[str] = (),
 ) -> MostProbable:
-    """Return the answer, marked as a part if some variables are neither in it nor in the evidence.
+    """Return the answer, as a `PartOfMostProbable` if some variables are neither in it nor in the evidence.
 
     Where some names were asked for, and others would have been in the answer `otherwise`, a part is warned of: it is
     easily taken for the most probable states of these variables alone, which is another question.
@@ -73,9 +73,9 @@ def most_probable(
 
 
 class Queries(ABC):
-    """Base class of models that answer questions by their method `propagate`."""
+    """Base class of models that answer queries by their method `propagate`."""
 
-    _beside: frozenset[str] = frozenset()  # columns of a table that are no variables
+    _beside: frozenset[str] = frozenset()  # columns of a table that are not variables
     _spec: Specification
 
     @property
@@ -164,15 +164,16 @@ class Queries(ABC):
     ) -> explanation.Explanation:
         """Return how much each known value of a row adds to the log-odds of a state of a variable.
 
-        What a value adds depends on what is known already; it is the mean over orders in which the values become known,
-        each with its reverse. The contributions and the log-odds before anything is known sum to those of the row.
+        The contribution of a value depends on the values before it; it is the mean over orders in which the values
+        become known, each with its reverse. The contributions and the log-odds without evidence sum to those of the
+        row.
 
         Args:
             row: the values of one row; what is given on the variable itself is not used.
             name: the variable that is decided.
             state: the state to explain, the most probable one unless given.
             values: the same values as people know them, if the row holds codes.
-            orders: how many orders.
+            orders: the number of orders.
             engine: see `propagate`.
         """
         return explained_by([self], row, name, state, values=values, orders=orders, engine=engine)
@@ -181,12 +182,12 @@ class Queries(ABC):
         return self.observed if names is None else settings.variable_names("names", names, own=self.variable)
 
     def _columns(self, data: frames.Data) -> dict[str, Any]:
-        """The columns of a table by name; those that are named by Variables have the states these have here."""
+        """Return the columns of a table by name; a column named by a Variable is checked against the model's states."""
         self._check_keys(data)
         return frames.columns(data)
 
     def _check_keys(self, data: frames.Data) -> None:
-        """Raise an error for Variables that are not those of the model; columns are not read, as some are iterators."""
+        """Raise an error for Variables other than those of the model; columns are not read, as some are iterators."""
         for key in data if isinstance(data, Mapping) else ():
             settings.name_of(key, self.variable)
 
@@ -201,7 +202,7 @@ def explained_by(
     orders: int = explanation.ORDERS,
     engine: str = "auto",
 ) -> explanation.Explanation:
-    """Explain a state by one model, see `Queries.explain`, or by the geometric mean of what several tell of it."""
+    """Explain a state by one model, see `Queries.explain`, or by the geometric mean of several models."""
     settings.whole("orders", orders, 1)
     variable = models[0].variable(name)
     name = variable.name
@@ -221,10 +222,10 @@ def explained_by(
 
 
 def only_value(name: Name, column: Any) -> Any:
-    """The only value of a column."""
+    """Return the only value of a column."""
     if isinstance(column, frames.Coded) or not frames.is_bare(column):
         if len(column) != 1:
-            raise EvidenceError(f"One row is explained at a time, and {name!r} has {counted(len(column), 'value')}.")
+            raise EvidenceError(f"An explanation takes one row, and {name!r} has {counted(len(column), 'value')}.")
         return column if isinstance(column, frames.Coded) else column[0]
     return column
 
@@ -234,7 +235,7 @@ def _is_open(value: Any) -> bool:
 
 
 def shown_where(value: Any, shown: np.ndarray) -> Any:
-    """One value in the rows where it is shown, and unknown elsewhere."""
+    """Return a column with one value in the rows marked `shown`, and missing elsewhere."""
     if isinstance(value, frames.Coded):
         return frames.Coded(np.where(shown, value.codes[0], frames.UNKNOWN))
     return [value if here else None for here in shown.tolist()]

@@ -99,7 +99,7 @@ def names() -> dict[str, str]:
     """Return the names of the tables, with a line on each."""
     return {
         "digits": "1,797 handwritten digits of 8 x 8 pixels in 4 shades of grey (with scikit-learn)",
-        "survey": "1,200 people asked how they travel, 12 questions with holes (generated)",
+        "survey": "1,200 people asked how they travel, 12 questions with missing values (generated)",
         **{name: table.line for name, table in _ARCHIVE_TABLES.items()},
     }
 
@@ -291,7 +291,7 @@ _ARCHIVE_TABLES = {
         "UCI Machine Learning Repository, 1992",
     ),
     "mammographic": _ArchiveTable(
-        "961 mammographic masses, 5 properties with 162 holes, benign or malignant (UCI)",
+        "961 mammographic masses, 5 properties with 162 missing values, benign or malignant (UCI)",
         "mammographic-masses/mammographic_masses.data",
         "092741936ce0ab11844502b6ec9db89b",
         [

@@ -1,4 +1,4 @@
-"""Reproduction of the results of the paper, compared with its figures.
+"""Reproduction of the results of the paper, beside the published figures.
 
 `run()` learns the three tables of the paper with its settings and with better ones, counts multiplications and measures
 memory; `print(run())` shows the results. The method:
@@ -109,7 +109,7 @@ class _CodedTable:
         return cls(found, np.array(codes).T, {at: list(columns.values())[at] for at in many})
 
     def as_seen(self, learnt: np.ndarray) -> _CodedTable:
-        """Return the table with values missing that do not occur in the training rows."""
+        """Return the table in which values that do not occur in the training rows are missing."""
         codes = self.codes.copy()
         for column in codes[:, :-1].T:
             column[~np.isin(column, column[learnt])] = -1

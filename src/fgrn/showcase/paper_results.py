@@ -1,4 +1,4 @@
-"""The results of the reproduction of the paper: scores of methods, beside its figures, and tables that show them."""
+"""The results of the reproduction of the paper: scores of methods, beside published figures, and tables of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROW_ORDERS = {"file": "by file order", "random": "over random splits"}
 
 
 class Figures(NamedTuple):
-    """The accuracies of a table in the paper, in percent; batch first, then incremental."""
+    """The published accuracies for a table, in percent; batch first, then incremental."""
 
     learnt: int
     tested: int
@@ -91,7 +91,7 @@ class Score:
         return float(np.std([getattr(run, part) for run in self.runs], ddof=1)) if len(self.runs) > 1 else 0.0
 
     def verdict(self, figure: float) -> str:
-        """Return how a figure on test rows compares: "beaten", "within two spreads" of the mean, or "not reached"."""
+        """Return how a published test figure compares: "beaten", "within two spreads" of the mean, or "not reached"."""
         near = figure <= self.mean() + 2 * self.spread()
         return "beaten" if self.mean() > figure else "within two spreads" if near else "not reached"
 
@@ -149,7 +149,7 @@ class Results:
 
     @property
     def verdicts(self) -> list[str]:
-        """How every test figure of the paper compares with the same method, and with the recommended one."""
+        """Return how every published test figure compares with the same method, and with the recommended one."""
         lines = []
         for table, figures in FIGURES.items():
             for method in (BATCH, INCREMENTAL, RECOMMENDED):
@@ -200,7 +200,7 @@ class Results:
         return "\n\n".join(sheet.as_markdown() for sheet in self.sheets()) + "\n"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return lists, mappings and numbers, as JSON takes them."""
+        """Return lists, mappings and numbers, for JSON."""
         return {
             "paper": {table: figures._asdict() for table, figures in FIGURES.items()},
             "scores": [

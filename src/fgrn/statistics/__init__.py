@@ -1,1 +1,1 @@
-"""Inference about estimates: standard errors, tests of fit, bootstraps, reports; from arrays, without networks."""
+"""Statistical inference: standard errors, tests of fit, bootstraps, reports; from arrays, without networks."""

@@ -1,4 +1,4 @@
-"""Which class of one solution is which of another: classes have no order of their own."""
+"""Matching the classes of two solutions, since the order of latent classes is arbitrary."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAME = 1e-9
 
 
 def in_order_of(model: LatentClasses, to: LatentClasses) -> LatentClasses:
-    """The model with its classes in the order in which their profiles are nearest to those of another model.
+    """Return the model with its classes reordered so that their profiles are nearest to those of another model.
 
     Constraints may number classes: an order in which they are not met is not taken.
     """
@@ -29,7 +29,7 @@ def in_order_of(model: LatentClasses, to: LatentClasses) -> LatentClasses:
 
 
 def nearest_order(model: LatentClasses, to: LatentClasses) -> np.ndarray:
-    """The numbers of the classes of a model in the order in which their profiles are nearest to those of another.
+    """Return the order of a model's classes in which their profiles are nearest to those of another model.
 
     The sum of squared differences of item-response probabilities, and of means and standard deviations of continuous
     columns in the units of the columns, is minimised over all orders (Kuhn 1955), but for
@@ -46,7 +46,7 @@ def nearest_order(model: LatentClasses, to: LatentClasses) -> np.ndarray:
 
 
 def class_order(model: LatentClasses, by: Any) -> np.ndarray:
-    """The present numbers of the classes in a new order.
+    """Return the present numbers of the classes in a new order.
 
     Args:
         model: the classes.
@@ -73,7 +73,7 @@ def class_order(model: LatentClasses, by: Any) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class SolutionComparison(Result):
-    """How two assignments of the same rows to classes agree.
+    """The agreement of two assignments of the same rows to classes.
 
     Attributes:
         table: (classes of the first, classes of the second), the weight of the rows in both.
@@ -96,7 +96,7 @@ class SolutionComparison(Result):
     def of(
         cls, first: np.ndarray, second: np.ndarray, weights: np.ndarray, shape: tuple[int, int]
     ) -> SolutionComparison:
-        """From the class of each row in both solutions, and its weight."""
+        """Return the comparison, from the class of each row in both solutions and its weight."""
         from scipy.optimize import linear_sum_assignment
 
         table = np.zeros(shape)
@@ -112,7 +112,7 @@ class SolutionComparison(Result):
         )
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """One mapping for each class of the first solution: the weight of its rows in each class of the other."""
+        """Return one mapping per class of the first solution: the weight of its rows in each class of the other."""
         return [
             {"class": k}
             | {f"other {m}": float(value) for m, value in enumerate(row)}
@@ -133,7 +133,7 @@ class SolutionComparison(Result):
 
     @property
     def notes(self) -> list[str]:
-        """How far the two agree, in words."""
+        """The agreement of the two solutions, in sentences."""
         return [f"agreement {self.agreement:.1%}, adjusted Rand index {self.adjusted_rand:.4f}"]
 
     def __str__(self) -> str:
@@ -144,7 +144,7 @@ class SolutionComparison(Result):
 
 
 def _adjusted_rand(table: np.ndarray) -> float:
-    """The Rand index of a table of agreement, with what is expected by chance taken out."""
+    """Return the adjusted Rand index of a table of agreement, which is 0 for agreement by chance."""
 
     def pairs(counts: np.ndarray) -> float:
         return float((counts * (counts - 1)).sum() / 2)

@@ -1,4 +1,4 @@
-"""Bootstrap of latent class models: estimates again from drawn rows, and the likelihood-ratio test of k against k + 1.
+"""Bootstrap of latent class models: refits to resampled tables, and the likelihood-ratio test of one class more.
 
     parametric       rows are drawn from the model; values are missing where they were in the table
     non-parametric   rows are drawn from the table with replacement (Efron 1979)
@@ -43,7 +43,7 @@ SAME_MAXIMUM = 1e-6
 
 
 def drawn_from_model(model: LatentClasses, rows: Patterns, generator: np.random.Generator) -> Patterns:
-    """As many rows as there were, drawn from a model, with the missing values of the rows."""
+    """Return as many rows as given, drawn from a model, with the same pattern of missing values."""
     which = _drawn_rows(rows, generator)
     count = len(which)
     classes = draw_states(model.prior[None], np.zeros(count, dtype=np.intp), generator)
@@ -61,7 +61,7 @@ def drawn_from_model(model: LatentClasses, rows: Patterns, generator: np.random.
 
 
 def drawn_from_rows(rows: Patterns, generator: np.random.Generator) -> Patterns:
-    """As many rows as there were, drawn from them with replacement."""
+    """Return as many rows as given, drawn from them with replacement."""
     count = _count(rows)
     weights = generator.multinomial(count, rows.weights / rows.weight).astype(np.float64)
     kept = np.flatnonzero(weights)
@@ -73,7 +73,7 @@ def _count(rows: Patterns) -> int:
 
 
 def _drawn_rows(rows: Patterns, generator: np.random.Generator) -> np.ndarray:
-    """The pattern of each row whose missing values are used: the rows themselves if weights are whole numbers."""
+    """Return the pattern of each row whose missing values are copied: each row itself if weights are integers."""
     whole = np.round(rows.weights)
     if np.array_equal(whole, rows.weights):
         return np.repeat(np.arange(len(whole)), whole.astype(np.intp))
@@ -82,7 +82,7 @@ def _drawn_rows(rows: Patterns, generator: np.random.Generator) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Bootstrap(Result):
-    """Estimates from drawn rows, with classes in the order of the estimate.
+    """Estimates from resampled tables, with classes in the order of the original estimate.
 
     Attributes:
         kind: "parametric" or "non-parametric".
@@ -101,7 +101,7 @@ class Bootstrap(Result):
 
     @property
     def estimates(self) -> np.ndarray:
-        """The estimate itself: class sizes, item-response probabilities class by class, means, variances."""
+        """The original estimates: class sizes, item-response probabilities class by class, means, variances."""
         return self.model.values
 
     @cached_property
@@ -124,7 +124,7 @@ class Bootstrap(Result):
 
     @property
     def _as_errors(self) -> StandardErrors | ProfileErrors:
-        """The same in the form of standard errors from the information."""
+        """Return the bootstrap errors and limits in the form of `StandardErrors`."""
         plain, width = np.zeros(len(self.estimates), dtype=bool), self.model.prior.size + self.model.cells.size
         first, rest = slice(width), slice(width, None)
         found = StandardErrors(
@@ -137,7 +137,7 @@ class Bootstrap(Result):
         return ProfileErrors(found, moments)
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """One mapping for each estimate: standard error and interval."""
+        """Return one mapping per estimate: standard error and interval."""
         return [
             {key: value for key, value in one.items() if key not in ("boundary", "identified")}
             for one in self._as_errors.as_dicts()
@@ -145,7 +145,7 @@ class Bootstrap(Result):
 
     @property
     def notes(self) -> list[str]:
-        """How the numbers were found, in words."""
+        """The method of the computation, in sentences."""
         return [f"{self.kind} bootstrap, {len(self.replicates):,} replicates; {self.level:.0%} percentile intervals"]
 
     def __str__(self) -> str:
@@ -171,7 +171,7 @@ def bootstrap(
     level: float = 0.95,
     seed: int = 0,
 ) -> Bootstrap:
-    """Estimate a model again from so many drawn tables."""
+    """Fit a model to a number of resampled tables."""
     settings.choice("kind", kind, BOOTSTRAPS, LearningError)
     settings.whole("n_bootstrap", replicates, 2, LearningError)
     check_level(level)
@@ -191,7 +191,7 @@ def _seed(generator: np.random.Generator) -> int:
 def bootstrap_fit(
     model: LatentClasses, rows: Patterns, refit: Refit, parameters: int, replicates: int, seed: int = 0
 ) -> GoodnessOfFit:
-    """The fit of a model with p-values from tables that are drawn from it, and to which it is fitted again.
+    """Return the fit of a model with p-values from tables drawn from it, to which it is refitted.
 
     They do not need many rows in each cell (Langeheine, Pannekoek and van de Pol 1996).
     """
@@ -210,7 +210,7 @@ def bootstrap_fit(
 
 @dataclass(frozen=True)
 class LikelihoodRatio:
-    """k classes against k + 1: twice the difference of the log-likelihoods, and its bootstrap p-value.
+    """The test of k against k + 1 classes: twice the difference of log-likelihoods, and its bootstrap p-value.
 
     p is (1 + replicates with at least this ratio) / (1 + replicates) (Davison and Hinkley 1997).
     """
@@ -227,7 +227,7 @@ class LikelihoodRatio:
 
 @dataclass(frozen=True)
 class BootstrapTest(Result):
-    """Bootstrap likelihood-ratio tests of k against k + 1 classes (McLachlan 1987), the smallest k first.
+    """Bootstrap likelihood-ratio tests of k against k + 1 classes (McLachlan 1987), smallest k first.
 
     Attributes:
         tests: a `LikelihoodRatio` for each k.
@@ -259,7 +259,7 @@ class BootstrapTest(Result):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What makes the tests doubtful, in words."""
+        """The reasons why the tests may be unreliable, in sentences."""
         found = [below_fewer(one.classes, one.log_likelihood, one.log_likelihood_more) for one in self.tests]
         if not self._has_enough:
             found.append(
@@ -279,7 +279,7 @@ class BootstrapTest(Result):
         return next((one.classes for one in self.tests if one.p >= SIGNIFICANT), self.tests[-1].more)
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """One mapping for each test."""
+        """Return one mapping per test."""
         return [asdict(one) for one in self.tests]
 
     def _other_frames(self) -> dict[str, Any]:
@@ -292,7 +292,7 @@ class BootstrapTest(Result):
 
     @property
     def notes(self) -> list[str]:
-        """How many tables were drawn, and what was chosen or is doubtful, in words."""
+        """The number of resampled tables, the number of classes chosen, and warnings, in sentences."""
         told = f"bootstrap likelihood-ratio test, {self.replicates:,} replicates"
         return [f"{told}; chosen: {self.chosen}" if self._has_enough else told, *self.warnings]
 
@@ -316,12 +316,12 @@ class BootstrapTest(Result):
 
 
 def likelihood(model: LatentClasses, rows: Patterns) -> float:
-    """The log-likelihood of some rows."""
+    """Return the log-likelihood of some rows."""
     return float(rows.weights @ model.posterior(rows)[1])
 
 
 def one_class_more(rows: Patterns, refit: Refit, size: int, seed: int) -> tuple[LatentClasses, LatentClasses]:
-    """The two models of a likelihood-ratio test, the same in all tests: so many classes and one more, fitted.
+    """Return the two fitted models of a likelihood-ratio test, the same in all tests: with k classes, and one more.
 
     The model that is tested starts from its own estimates, so that its maximum is never below the one at hand.
     """
@@ -339,13 +339,13 @@ def below_fewer(size: int, low: float, high: float) -> str:
 
 
 def bootstrap_test(rows: Patterns, refit: Refit, sizes: Sequence[int], replicates: int, seed: int = 0) -> BootstrapTest:
-    """Test each number of classes against one more, until one is not significantly worse.
+    """Test each number of classes against one more, until the difference is not significant.
 
     The null model is fitted to the rows, tables are drawn from it, and both models are fitted to each of them.
     """
     settings.whole("n_bootstrap", replicates, 1, LearningError)
     if not sizes:
-        raise LearningError("must have at least one number of classes.", setting="sizes", value=sizes)
+        raise LearningError("must contain at least one number of classes.", setting="sizes", value=sizes)
     for size in sizes:
         settings.whole("sizes", size, 1, LearningError)
     generator = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""The continuous columns of a latent class model: in each class independent and normally distributed.
+"""The continuous columns of a latent class model: independent and normally distributed within each class.
 
 Their parameters stand in one vector of cells, (2, classes, columns): means m, then logarithms of variances v. For an
 observed number x with z = (x - m) / sqrt(v) the derivatives of log P(x | class) are
@@ -37,7 +37,7 @@ class ContinuousItems:
 
     @classmethod
     def of(cls, leaves: GaussianLeaves, moments: Moments) -> ContinuousItems:
-        """From the parts of a network."""
+        """Return the continuous columns of a network, from its parts."""
         return cls(leaves, *moments)
 
     @property
@@ -67,11 +67,11 @@ class ContinuousItems:
         return np.concatenate([self.means / scales, np.sqrt(self.variances) / scales], axis=1)
 
     def ordered(self, order: np.ndarray) -> ContinuousItems:
-        """The same with the classes in another order."""
+        """Return the continuous columns with the classes in another order."""
         return replace(self, means=self.means[order], variances=self.variances[order])
 
     def at(self, columns: Sequence[int], names: Sequence[str]) -> ContinuousItems:
-        """Some of the columns under other names; a column may be there several times."""
+        """Return some of the columns under other names; a column may occur several times."""
         own = self.leaves
         leaves = replace(
             own,
@@ -93,13 +93,13 @@ class ContinuousItems:
         return out
 
     def drawn(self, classes: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-        """(rows, D): numbers drawn at random for rows of these classes."""
+        """Return random numbers for rows of these classes, (rows, D)."""
         spread = np.sqrt(self.variances)[classes]
         found: np.ndarray = self.means[classes] + spread * generator.standard_normal(spread.shape)
         return found
 
     def with_column(self, numbers: ContinuousItems) -> ContinuousItems:
-        """The same with more columns beside them; all variances may differ."""
+        """Return the continuous columns with more columns appended, whose variances are not constrained."""
         own, more = self.leaves, numbers.leaves
         joined = {name: getattr(own, name) + getattr(more, name) for name in ("columns", "centres", "scales")}
         means = np.concatenate([self.means, numbers.means], axis=1)
@@ -110,26 +110,26 @@ class ContinuousItems:
 
     @property
     def same(self) -> np.ndarray:
-        """(2 K D,): the cell that each cell is equal to: itself, or the first of those that are equal."""
+        """(2 K D,): for each cell the cell it is equal to: itself, or the first of a set of equal ones."""
         return self.leaves.equal_cells if self.constraints is None else self.constraints.leader
 
     @property
     def given(self) -> np.ndarray:
-        """(2 K D,): which means and variances were given by constraints."""
+        """(2 K D,): which means and variances are fixed by constraints."""
         if self.constraints is None:
             return np.zeros(2 * self.means.size, dtype=bool)
         return ~self.constraints.is_free
 
     @property
     def meets_constraints(self) -> bool:
-        """Whether these means and variances are as the constraints want them."""
+        """Return whether these means and variances satisfy the constraints."""
         if self.constraints is None:
             return True
         found = self.leaves.parameters_of(self.moments)
         return bool(np.allclose(found, self.constraints.met(found), rtol=0, atol=1e-9))
 
     def cells_of_class(self, k: int) -> np.ndarray:
-        """(2 D,): the numbers of the cells of one class."""
+        """Return the numbers of the cells of one class, (2 D,)."""
         cells = np.arange(2 * self.means.size).reshape(2, *self.means.shape)
         found: np.ndarray = cells[:, k].ravel()
         return found
@@ -152,19 +152,19 @@ class ContinuousItems:
         return out
 
     def moved(self, step: np.ndarray) -> ContinuousItems:
-        """The same after a step, (2 K D,), of means and logarithms of variances."""
+        """Return the continuous columns after a step, (2 K D,), of means and log variances."""
         means, logs = step.reshape(2, *self.means.shape)
         return replace(self, means=self.means + means, variances=self.variances * np.exp(logs))
 
     def _away(self, numbers: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """How far numbers are from the mean of a class, 0 where they are missing; and which are known, as 1 and 0."""
+        """Return the deviations of numbers from the mean of a class, 0 if missing, and which are known, as 1 and 0."""
         known = ~np.isnan(numbers)
         return np.where(known, numbers - self.means[k], 0.0), known.astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class FreeMoments:
-    """Which means and logarithms of variances are estimated.
+    """The means and log variances that are estimated, as opposed to fixed.
 
     boundary    (2 K D,): those that are fixed: variances at their limit, and where a class has no known number
     given       (2 K D,): those that were given by constraints
@@ -181,7 +181,7 @@ class FreeMoments:
 
     @classmethod
     def of(cls, items: ContinuousItems, expected: np.ndarray, least: float) -> FreeMoments:
-        """The free moments of a model in which these known numbers are expected, (K, D); below `least` are none."""
+        """Return the free moments of a model, given expected numbers of known values, (K, D), of at least `least`."""
         few = expected < least
         given = items.given
         boundary = np.concatenate([few.ravel(), (few | items.at_limit).ravel()]) & ~given

@@ -1,4 +1,4 @@
-"""Covariates of rows as columns of numbers: a number as it is, words as 0 and 1 for each level but the first."""
+"""Covariates of rows as numeric columns: numbers unchanged, categories as 0/1 indicators of levels but the first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NUMBERS = (int, float, np.number, np.bool_)
 
 @dataclass(frozen=True)
 class Term:
-    """One covariate: its name, and its levels if it is of words; the first level is the reference."""
+    """One covariate: its name and, for a categorical one, its levels; the first level is the reference."""
 
     name: str
     levels: tuple[str, ...] | None
@@ -36,22 +36,22 @@ class Term:
 
     @property
     def told(self) -> str:
-        """The name, and how many levels there are."""
+        """The name with the number of levels, as text."""
         dates = ", dates" if self.of_dates else ""
         return self.name if self.levels is None else f"{self.name} ({len(self.levels):,} levels{dates})"
 
     @property
     def remedy(self) -> str:
-        """What to do about too many levels."""
+        """The advice for a covariate with too many levels."""
         return "give the number of days since a first day in place of dates" if self.of_dates else "join levels of it"
 
     @property
     def names(self) -> list[str]:
-        """The names of its columns of numbers."""
+        """The names of its numeric columns."""
         return [self.name] if self.levels is None else [f"{self.name} = {level}" for level in self.levels[1:]]
 
     def columns(self, values: list[Any], known: np.ndarray) -> list[np.ndarray]:
-        """Its columns of numbers, with 0 where the value is not known."""
+        """Return its numeric columns, with 0 for missing values."""
         if self.levels is not None:
             words = [str(value) if is_known else "" for value, is_known in zip(values, known, strict=True)]
             return [np.array([float(word == level) for word in words]) for level in self.levels[1:]]
@@ -85,7 +85,7 @@ class Covariates:
 
     @classmethod
     def of(cls, covariates: Any, weights: np.ndarray) -> Covariates:
-        """The covariates in a mapping of columns or a dataframe, of all rows but those of weight 0."""
+        """Return the covariates in a mapping or dataframe, for all rows whose weight is not 0."""
         rows, kept, terms, known = len(weights), weights > 0, [], {}
         given = _covariate_columns(covariates, rows)
         for name, values in given.items():
@@ -96,7 +96,7 @@ class Covariates:
             term = Term(name, None if plain else tuple(sorted({str(value) for value in some})))
             if term.levels is not None and len(term.levels) > MOST_WORDS:
                 raise LearningError(
-                    f"it has {len(term.levels):,} levels{', dates' * term.of_dates}, and a covariate that is no number "
+                    f"it has {len(term.levels):,} levels{', dates' * term.of_dates}, and a categorical covariate "
                     f"has at most {MOST_WORDS}.",
                     column=name,
                     value=len(term.levels),
@@ -123,20 +123,19 @@ class Covariates:
         return middle, np.where(scale > 0, scale, 1.0)
 
     def scaled(self) -> np.ndarray:
-        """The columns around their means, in standard deviations; an error if one follows from the others."""
+        """Return the columns standardised; an error if one is a linear function of the others."""
         middle, scale = self.scaling
         found: np.ndarray = (self.design - middle) / scale
         constant = any(term.levels is not None and len(term.levels) < 2 for term in self.terms)
         if constant or np.linalg.matrix_rank(found) < found.shape[1]:
             raise LearningError(
-                "The covariates do not determine their coefficients: one of them is constant, or follows from the "
-                "others.",
+                "The coefficients are not identified: one covariate is constant, or a linear function of the others.",
                 remedies="leave it out",
             )
         return found
 
     def back(self) -> np.ndarray:
-        """(W, W): the matrix that turns coefficients of the scaled columns into those of the columns as given."""
+        """Return the matrix, (W, W), from coefficients of standardised columns to those of the original columns."""
         middle, scale = self.scaling
         found = np.diag(1 / scale)
         found[0] -= middle / scale
@@ -144,7 +143,7 @@ class Covariates:
 
 
 def design_of(terms: tuple[Term, ...], covariates: Any) -> np.ndarray:
-    """The columns of numbers, (rows, W), of covariates that were learnt from other rows; all must be known."""
+    """Return the numeric columns, (rows, W), of covariates with known levels; no value may be missing."""
     given = _covariate_columns(covariates, None)
     rows = len(next(iter(given.values())))
     parts = [np.ones(rows)]
@@ -166,7 +165,7 @@ def design_of(terms: tuple[Term, ...], covariates: Any) -> np.ndarray:
 
 
 def _covariate_columns(covariates: Any, rows: int | None) -> dict[str, list[Any]]:
-    """The values of each covariate, of so many rows."""
+    """Return the values of each covariate, for the given number of rows."""
     columns = frames.columns(covariates) if isinstance(covariates, Mapping) or frames.is_frame(covariates) else {}
     if not columns:
         raise LearningError("Covariates are a mapping of columns or a dataframe, with at least one column.")
@@ -179,7 +178,7 @@ def _covariate_columns(covariates: Any, rows: int | None) -> dict[str, list[Any]
 
 
 def _is_date(word: str) -> bool:
-    """Whether a word is an ISO date, with or without a time."""
+    """Return whether a word is an ISO date, with or without a time."""
     try:
         datetime.fromisoformat(word)
     except ValueError:
@@ -188,7 +187,7 @@ def _is_date(word: str) -> bool:
 
 
 def refuse_infinite(values: np.ndarray, what: str, column: str | None = None) -> None:
-    """Raise an error that names the rows whose value is infinite."""
+    """Raise an error with the rows whose value is infinite."""
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
         raise LearningError(

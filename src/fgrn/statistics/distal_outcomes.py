@@ -1,4 +1,4 @@
-"""Distal outcomes: a number or a word of each row whose distribution depends on its class.
+"""Distal outcomes: a number or a category of each row whose distribution depends on its class.
 
     one step      the outcome is one more column of the model, and all is estimated together
     two steps     classes stay as they were found; maximum likelihood of sum_k size_k P(answers | k) P(outcome | k)
@@ -50,7 +50,7 @@ STEP_WORDS = {1: "one step", 2: "two steps", 3: "three steps"}
 
 @dataclass(frozen=True, eq=False)
 class DistalOutcome(Result):
-    """The mean of a number, or the probabilities of the levels of a word, in each class.
+    """The mean of a numeric outcome, or the probabilities of the levels of a categorical one, in each class.
 
     Attributes:
         means: (classes,) of a number; (classes, levels) probabilities of words. Those of "bch" may be a little below 0
@@ -91,7 +91,7 @@ class DistalOutcome(Result):
     level: float = 0.95
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """One mapping for each class, and level of words, with the confidence interval."""
+        """Return one mapping per class, and per level of a categorical outcome, with the confidence interval."""
         places = [(k, level) for k in range(len(self.means)) for level in self.levels or (None,)]
         parts = (self.means, self.errors, self.low, self.high, self.boundary)
         return [
@@ -104,7 +104,7 @@ class DistalOutcome(Result):
 
     @property
     def _what(self) -> str:
-        """What is told of each class."""
+        """The quantity that is reported for each class."""
         return "probability" if self.levels else "mean"
 
     def _other_frames(self) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class DistalOutcome(Result):
 
     @property
     def notes(self) -> list[str]:
-        """The test, how the numbers were found, and what to be careful about, in sentences."""
+        """The test, the method of estimation, and cautions, in sentences."""
         how = STEP_WORDS[self.steps] + (f", {self.correction.upper()}" if self.correction else "")
         test = "estimates are on the boundary, where Wald's test does not apply"
         if self.chi_square is not None and self.p is not None:
@@ -167,7 +167,7 @@ class DistalOutcome(Result):
 def _wald_test(
     means: np.ndarray, covariance: np.ndarray, values: OutcomeValues
 ) -> tuple[float | None, int, float | None]:
-    """The test that means are equal in all classes: chi-square, degrees of freedom, p-value.
+    """Return the Wald test that means are equal in all classes: chi-square, degrees of freedom, p-value.
 
     Means are in units of the standard deviation of the outcome over the rows. Contrasts without variance are left out
     if they are 0; else there is no test.
@@ -188,11 +188,11 @@ def _wald_test(
 
 
 def _refuse_empty(within: np.ndarray) -> None:
-    """Raise an error if a class has no row with the outcome; `within`, (classes,), are the rows that have it."""
+    """Raise an error if a class has no row with the outcome; `within`, (classes,), is the weight of such rows."""
     empty = np.flatnonzero(within < LEAST_EXPECTED)
     if len(empty):
         raise LearningError(
-            f"No row of class {', '.join(map(str, empty))} has the outcome, so that nothing can be said of it there.",
+            f"No row of class {', '.join(map(str, empty))} has the outcome, so that it cannot be estimated there.",
             remedies="use fewer classes",
         )
 
@@ -207,7 +207,7 @@ def _outcome(
     added: Callable[[np.ndarray], np.ndarray] | None = None,
     **told: Any,
 ) -> DistalOutcome:
-    """The result from means, (classes, Q), and their covariance matrix, class by class.
+    """Return the result, from means, (classes, Q), and their covariance matrix, class by class.
 
     Args:
         means: the means of numbers, or the probabilities of levels.
@@ -244,14 +244,14 @@ def _outcome(
 
 
 def outcome_table(means: np.ndarray, values: OutcomeValues) -> np.ndarray:
-    """(classes, L): the probabilities of all levels from those that are reported: of 0 and 1 the mean is."""
+    """Return the probabilities of all levels, (classes, L), from those reported: for 0 and 1 only the mean is."""
     return means if values.numbers is None else np.concatenate([1 - means, means], axis=1)
 
 
 def corrected_means(
     assigned: AssignedRows, outcome: Any, kind: ErrorKind | None = None, level: float = 0.95
 ) -> DistalOutcome:
-    """Three steps with the correction of Bolck, Croon and Hagenaars; rows without the outcome are left out."""
+    """Estimate an outcome in three steps with the BCH correction (Bolck, Croon, Hagenaars), where it is known."""
     kind = kind or ErrorKind("robust")
     values = OutcomeValues.of(outcome, assigned.weights)
     classes, kept = len(assigned.errors), values.known
@@ -292,7 +292,7 @@ def later_outcome(
     kind: ErrorKind | None = None,
     level: float = 0.95,
 ) -> DistalOutcome:
-    """Two steps: the distribution of an outcome in classes whose sizes and probabilities stay as they were found.
+    """Estimate an outcome in two steps: class sizes and item-response probabilities are fixed in the second.
 
     For three steps by ML the model is that of the assigned classes.
     """
@@ -328,7 +328,7 @@ def _later_covariance(
     found: OutcomeInClasses,
     kind: ErrorKind,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The covariance matrix of what is reported of an outcome in classes that stay, and the rows that have it."""
+    """Return the covariance matrix of the reported numbers of a two-step outcome, and the rows that have it."""
     from scipy.linalg import block_diag
 
     with np.errstate(divide="ignore"):
@@ -353,7 +353,7 @@ def _later_covariance(
 def assigned_outcome(
     assigned: AssignedRows, outcome: Any, fit: FitOutcome, kind: ErrorKind | None = None, level: float = 0.95
 ) -> DistalOutcome:
-    """Three steps by maximum likelihood: the distribution of an outcome by the classes that rows are assigned to."""
+    """Estimate an outcome in three steps by maximum likelihood, from the assigned classes of rows."""
     found = later_outcome(assigned.model, assigned.rows, assigned.first, outcome, fit, kind, level)
     return replace(found, steps=3, correction="ml")
 
@@ -370,7 +370,7 @@ def joint_outcome(
     kind: ErrorKind | None = None,
     level: float = 0.95,
 ) -> DistalOutcome:
-    """One step: the outcome is one more column of the model, and all is estimated together."""
+    """Estimate an outcome in one step: as one more column of the model, all estimated together."""
     kind = kind or ErrorKind("robust")
     values = OutcomeValues.of(outcome, rows.weights)
     start = outcome_in_classes(model.posterior(rows)[0], rows.weights, values)
@@ -398,7 +398,7 @@ def joint_outcome(
 def _joint_moments(
     found: LatentClasses, table: Patterns, values: OutcomeValues, kind: ErrorKind
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-    """The means or probabilities of the last column, its variances, and the covariance matrix of the former."""
+    """Return means or probabilities of the last column, its variances, and the covariance of the former."""
     known = information(found, table)
     spread = parameter_covariance(known, table, kind)[1]
     if values.codes is not None:
@@ -415,7 +415,7 @@ def _joint_moments(
 def _with_outcome(
     model: LatentClasses, rows: Patterns, values: OutcomeValues, start: OutcomeInClasses
 ) -> tuple[LatentClasses, Patterns]:
-    """A model and its rows with the outcome as the last column, under a name that no other has."""
+    """Return a model and its rows with the outcome as the last column, under an unused name."""
     name = OUTCOME
     while name in (*model.names, *(() if model.numbers is None else model.numbers.names)):
         name += "_"

@@ -1,4 +1,4 @@
-"""Warnings about standard errors: an information matrix that is not that of a maximum, errors that are very large."""
+"""Warnings about standard errors: an information matrix that is not positive definite, and very large errors."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ..core.exceptions import counted, shortened
 from .standard_errors import StandardErrors
 
 LARGE_ERROR = 0.5
-"""A standard error of a probability above this says that the rows hardly determine it."""
+"""A larger standard error of a probability means that the rows hardly determine it."""
 
 
 def warnings_of_information(errors: StandardErrors) -> list[str]:
-    """Warnings of an information matrix that is not that of a maximum, in sentences."""
+    """Return sentences that warn if an information matrix is not that of a maximum."""
     found = []
     if errors.rank < errors.n_free:
         found.append(
@@ -28,7 +28,7 @@ def warnings_of_information(errors: StandardErrors) -> list[str]:
 
 
 def warnings_of_large_errors(errors: StandardErrors) -> list[str]:
-    """A warning of probabilities that have very large standard errors, in a sentence."""
+    """Return a sentence that warns of probabilities with very large standard errors."""
     large = errors.identified & np.isfinite(errors.errors) & (errors.errors > LARGE_ERROR)
     if not large.any():
         return []
@@ -39,7 +39,7 @@ def warnings_of_large_errors(errors: StandardErrors) -> list[str]:
 
 
 def places_of(errors: StandardErrors, some: np.ndarray) -> list[str]:
-    """Some of the estimates, in words: which level of which item, in which class."""
+    """Return a text that names some of the estimates: item, level and class."""
     return [
         f"{item or 'class size'}{'' if level is None else f' = {level}'} in class {k}"
         for (item, k, level), wanted in zip(errors.labels, some, strict=True)

@@ -1,4 +1,4 @@
-"""How uncertain the classes are that a later step takes as they were found: the first step of two or three.
+"""The uncertainty of classes that a later step takes as known: the first step of two- and three-step estimation.
 
 A later step holds the class sizes and the item-response probabilities c fixed, or what follows from them, and the means
 and variances of continuous columns. With I22 the information matrix of its own parameters, I21 the block that crosses
@@ -23,7 +23,7 @@ from .standard_errors import ErrorKind
 
 @dataclass(frozen=True, eq=False)
 class Uncertainty:
-    """How uncertain estimates are.
+    """The uncertainty of the estimates of the first step.
 
     covariance   (C, C) of the logarithms of the estimates, but of the means themselves, from the observed information
     influence    (rows, C): how far one more row like this moves each of them
@@ -34,7 +34,7 @@ class Uncertainty:
 
     @classmethod
     def of(cls, model: LatentClasses, rows: Patterns) -> Uncertainty:
-        """The uncertainty of the estimates in the order of `LatentClasses.values`, from rows that are not merged."""
+        """Return the uncertainty of estimates in the order of `LatentClasses.values`, from rows that are not merged."""
         known = information(model, rows)
         inverse = Inverse.of(known.information).matrix
         moved, chance = known.jacobian(), known.cells.probability[:, None]
@@ -43,13 +43,13 @@ class Uncertainty:
         return cls(logs @ inverse @ logs.T, known.scores @ (inverse @ logs.T))
 
     def carried(self, jacobian: np.ndarray, own: np.ndarray) -> Uncertainty:
-        """The uncertainty of quantities with this derivative, (Q, C), and with an influence of each row, (rows, Q)."""
+        """Return the uncertainty of quantities with this derivative, (Q, C), and influence of rows, (rows, Q)."""
         return Uncertainty(jacobian @ self.covariance @ jacobian.T, self.influence @ jacobian.T + own)
 
 
 @dataclass(frozen=True, eq=False)
 class LaterStep:
-    """The parameters of a later step, of which there are F.
+    """The F parameters of a later step, with their information and dependence on the first step.
 
     inverse   of their information matrix
     scores    (rows, F): the gradient of each row; 0 for a row that the step leaves out
@@ -61,7 +61,7 @@ class LaterStep:
     across: np.ndarray
 
     def covariance(self, first: Uncertainty | None, weights: np.ndarray, kind: ErrorKind) -> np.ndarray:
-        """(F, F): the covariance matrix of the estimates; the first step is taken as certain if it is not given."""
+        """Return the covariance matrix of the estimates, (F, F); without a first step, it is taken as certain."""
         if kind.name == "robust":
             scores = self.scores if first is None else self.scores + first.influence @ self.across.T
             robust: np.ndarray = self.inverse @ kind.meat(scores, weights, weights**2) @ self.inverse
@@ -79,7 +79,7 @@ class LaterStep:
 def membership_derivative(
     model: LatentClasses, rows: Patterns, members: np.ndarray, values: np.ndarray, with_sizes: bool = True
 ) -> np.ndarray:
-    """(Q, C): the derivative of sum_i w_i sum_k m_ik v_ik by the estimates: logarithms, but of means themselves.
+    """Return d/d(estimates) of sum_i w_i sum_k m_ik v_ik, (Q, C): by logarithms, and by means directly.
 
     The memberships m are proportional to P(row, k), and the derivative of m_ik is m_ik (a_ik - sum_l m_il a_il), where
     a_ik is 1 for the size of class k and for the probabilities in class k of what row i answered, and that of its log

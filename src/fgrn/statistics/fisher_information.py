@@ -1,4 +1,4 @@
-"""Scores and information matrix of a latent class model, exactly, from every row.
+"""Scores and the exact information matrix of a latent class model, from all rows.
 
 The tables are written in unconstrained parameters, logits phi: theta_l = exp(phi_l) / sum of exp(phi) in each row of a
 table, and the same for the prior. With p_ik the membership of row i in class k and s_ik the gradient of log P(y_i, k),
@@ -60,7 +60,7 @@ class Estimates:
 
     @classmethod
     def of(cls, model: LatentClasses, counts: np.ndarray, prior_counts: np.ndarray) -> Estimates:
-        """The estimates of a model in which so many rows are expected: (K, M) for the levels, (K,) for the classes."""
+        """Return the estimates of a model, given expected numbers of rows: (K, M) by level, (K,) by class."""
         classes = model.n_classes
         cells, leader = model.cells.ravel(), None if model.leader is None else model.leader.ravel()
         if leader is not None:  # equal to the last digit, so that the same level is the reference
@@ -90,7 +90,7 @@ class Estimates:
         return cls(probability, line, boundary, free, within, given, parameter)
 
     def jacobian(self) -> np.ndarray:
-        """(C, F): the derivative of each probability by each free logit."""
+        """Return the derivative of each probability by each free logit, (C, F)."""
         free, line = self.free, self.line
         same = line[:, None] == line[free][None, :]
         moved = (np.arange(len(line))[:, None] == free[None, :]) - self.within[free][None, :]
@@ -98,7 +98,7 @@ class Estimates:
         return np.where(same, moving[:, None] * moved, 0.0)
 
     def moved(self, step: np.ndarray) -> np.ndarray:
-        """(C,): the probabilities after a step, (F,), of the free logits."""
+        """Return the probabilities after a step, (F,), of the free logits, (C,)."""
         odds = self.within.copy()
         odds[self.free] *= np.exp(step)
         share = np.bincount(self.line, np.where(self.boundary, 0.0, self.probability))
@@ -107,7 +107,7 @@ class Estimates:
         return np.where(self.boundary, self.probability, moved)
 
     def smoothing_gradient(self, smoothing: float) -> np.ndarray:
-        """(F,): the derivatives of smoothing * sum of log(probability), of cells that are not fixed, by free logits."""
+        """Return d/d(free logits), (F,), of smoothing * sum of log(probability) over cells that are not fixed."""
         moving = np.bincount(self.line, ~self.boundary)
         found: np.ndarray = smoothing * (1 - moving[self.line] * self.within)[self.free]
         return found
@@ -115,7 +115,7 @@ class Estimates:
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """The information matrix of the free parameters, and the scores it is made of.
+    """The information matrix of the free parameters, and the scores it is computed from.
 
     F counts the coefficients of class sizes, if these depend on covariates, after them the free logits of `cells`, and
     after these the means and logarithms of variances of `moments`; those that are equal once.
@@ -139,7 +139,7 @@ class Information:
 
     @property
     def ahead(self) -> int:
-        """How many coefficients of class sizes stand ahead of the logits of cells."""
+        """The number of coefficients of class sizes that precede the logits of cells."""
         return 0 if self.logits is None else self.logits.count
 
     @cached_property
@@ -152,7 +152,7 @@ class Information:
 
     @property
     def keys(self) -> np.ndarray:
-        """(F,): a number for each parameter that it has whatever else is free; those of coefficients are negative."""
+        """(F,): a key of each parameter that does not depend on what else is free; negative for coefficients."""
         cells = len(self.cells.probability)
         parts = [-1 - np.arange(self.ahead), self.cells.free]
         parts += [] if self.moments is None else [cells + self.moments.keys[self.moments.parameter]]
@@ -161,7 +161,7 @@ class Information:
         return found
 
     def jacobian(self) -> np.ndarray:
-        """(C, F): the derivative of each probability by each parameter; class sizes are means over the rows."""
+        """Return the derivative of each probability by each parameter, (C, F); class sizes are means over the rows."""
         own = self.cells.jacobian()
         out = np.zeros((len(own), len(self.parameter)))
         out[:, self.ahead : self.ahead + own.shape[1]] = own
@@ -171,7 +171,7 @@ class Information:
         return out if merging is None else out @ merging
 
     def moment_jacobian(self) -> np.ndarray:
-        """(2 K D, F): the derivative of each mean and each logarithm of a variance by each parameter: 1 and 0."""
+        """Return the derivative of each mean and log variance by each parameter, (2 K D, F): 1 or 0."""
         if self.moments is None:
             return np.zeros((0, self.information.shape[0]))
         out = np.zeros((len(self.moments.boundary), self.information.shape[0]))
@@ -179,7 +179,7 @@ class Information:
         return out
 
     def moved(self, model: LatentClasses, logits: ClassLogits, step: np.ndarray) -> tuple[LatentClasses, ClassLogits]:
-        """The model and the coefficients of class sizes after a step, (F,), of the parameters."""
+        """Return the model and the coefficients of class sizes after a step, (F,), of the parameters."""
         every = step[self.parameter]
         ahead, last = self.ahead, self.ahead + len(self.cells.free)
         cells = self.cells.moved(every[ahead:last])[model.n_classes :].reshape(model.cells.shape)
@@ -192,7 +192,7 @@ class Information:
 
 
 def _merging(parameter: np.ndarray) -> np.ndarray | None:
-    """(free, F): 1 where something free is a parameter; None if each is a parameter of its own."""
+    """Return the matrix, (free, F), that is 1 where a free coordinate is a parameter; None for the identity."""
     count = int(parameter.max(initial=-1)) + 1
     return None if count == len(parameter) else np.eye(count)[parameter]
 
@@ -200,7 +200,7 @@ def _merging(parameter: np.ndarray) -> np.ndarray | None:
 def expected_counts(
     model: LatentClasses, rows: Patterns, logits: ClassLogits | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """How many rows are expected in each class: (K, M) at each level, (K,) in all, (K, D) with each number known."""
+    """Return expected numbers of rows: (K, M) by class and level, (K,) by class, (K, D) with each number known."""
     counts = np.zeros_like(model.cells)
     sizes, known = np.zeros(model.n_classes), np.zeros((model.n_classes, rows.numbers.shape[1]))
     for block in rows.blocks(model.cells.shape[1]):
@@ -215,7 +215,7 @@ def expected_counts(
 
 
 def information(model: LatentClasses, rows: Patterns, logits: ClassLogits | None = None) -> Information:
-    """The scores and the information matrix of a model on some rows.
+    """Return the scores and the information matrix of a model on some rows.
 
     With `logits`, whose rows are those of `rows`, the class sizes depend on covariates, and `model.prior` is not used.
     """
@@ -256,7 +256,7 @@ def information(model: LatentClasses, rows: Patterns, logits: ClassLogits | None
 
 @dataclass(frozen=True, eq=False)
 class _Kinds:
-    """Where the free parameters stand: those of the prior, and of each class those of its tables.
+    """The positions of the free parameters: those of the prior, and those of the tables of each class.
 
     prior   classes whose logit is free
     columns of each class: the columns among the M levels whose logit is free
@@ -296,7 +296,7 @@ def _scores_of(
     rows: Patterns,
     logits: ClassLogits | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The scores of some rows, (rows, F), and the sum over rows and classes of weight * p_ik s_ik s_ik', (F, F).
+    """Return the scores of some rows, (rows, F), and sum_ik weight_i p_ik s_ik s_ik', (F, F).
 
     The second derivatives by means and variances, which depend on the row, are added to the sum.
     """
@@ -336,7 +336,7 @@ def _scores_of(
 
 
 def _size_gradient(cells: Estimates, kinds: _Kinds, k: int, classes: int, logits: ClassLogits | None) -> np.ndarray:
-    """The derivatives of log P(class k) by the parameters of class sizes: of each row, or (1, parameters) for all."""
+    """Return d log P(class k) by the parameters of class sizes, for each row or, (1, parameters), for all."""
     if logits is None:
         found: np.ndarray = (kinds.prior == k) - cells.within[kinds.prior] * (not cells.boundary[k])
         return found[None, :]
@@ -346,7 +346,7 @@ def _size_gradient(cells: Estimates, kinds: _Kinds, k: int, classes: int, logits
 
 
 def _curvature(model: LatentClasses, cells: Estimates, counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Minus the sum over rows of the Hessian of the complete data and of the smoothing, (F, F): multinomial blocks."""
+    """Return minus the summed Hessian of complete data and smoothing, (F, F): multinomial blocks."""
     moving = ~cells.boundary
     known = np.bincount(cells.line, np.concatenate([sizes, counts.ravel()]) * moving)
     smoothed = np.bincount(cells.line, moving * model.smoothing)
@@ -360,7 +360,7 @@ def _curvature(model: LatentClasses, cells: Estimates, counts: np.ndarray, sizes
 
 @dataclass(frozen=True, eq=False)
 class Inverse:
-    """The inverse of an information matrix on the directions that it determines.
+    """The inverse of an information matrix on the subspace that it determines.
 
     matrix       (F, F): the inverse; the pseudo-inverse if some directions are not determined
     rank         how many directions are determined
@@ -375,7 +375,7 @@ class Inverse:
 
     @classmethod
     def of(cls, information: np.ndarray) -> Inverse:
-        """The inverse of a symmetric matrix, after scaling it to a unit diagonal.
+        """Return the inverse of a symmetric matrix, scaled to a unit diagonal first.
 
         The smallest eigenvalue is at least 1 / (the largest sum of a column of the inverse): where that is not too
         small, the factorisation of Cholesky, many times faster than eigenvalues, tells all.
@@ -396,7 +396,7 @@ class Inverse:
 
 
 def _positive_inverse(matrix: np.ndarray) -> np.ndarray | None:
-    """The inverse of a symmetric matrix by its factorisation of Cholesky; None if that does not exist."""
+    """Return the inverse of a symmetric matrix by Cholesky factorisation; None if it is not positive definite."""
     from scipy.linalg.lapack import dpotrf, dpotri
 
     if not len(matrix):

@@ -1,4 +1,4 @@
-"""How a latent class model fits the table: tests of the whole table, and residuals of pairs of items.
+"""The fit of a latent class model to a table: tests of the whole table, and residuals of pairs of items.
 
 Rows with n_c observed and E_c expected rows in cell c, a pattern of answers:
 
@@ -74,17 +74,17 @@ class GoodnessOfFit(Result):
     replicates: int = 0
 
     def __getitem__(self, name: str) -> FitStatistic:
-        """A statistic by its name: "G2", "X2" or "CR"."""
+        """Return a statistic by its name: "G2", "X2" or "CR"."""
         return {"G2": self.statistics[0], "X2": self.statistics[1], "CR": self.statistics[2]}[name]
 
     @property
     def sparse(self) -> bool:
-        """Whether there are fewer than five rows for a cell, so that p-values are rough."""
+        """Whether there are fewer than five rows per cell, so that p-values are approximate."""
         return self.rows / FEW_ROWS_PER_CELL < self.cells  # cells may be too many for a float
 
     @property
     def notes(self) -> list[str]:
-        """What to know of these numbers, in sentences."""
+        """Cautions about these numbers, in sentences."""
         found = []
         if self.df <= 0:
             found.append(
@@ -108,11 +108,11 @@ class GoodnessOfFit(Result):
         return found
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """One mapping for each statistic."""
+        """Return one mapping per statistic."""
         return [asdict(one) for one in self.statistics]
 
     def to_frame(self) -> Any:
-        """The statistics as a pandas data frame; p is missing where there is no test."""
+        """Return the statistics as a pandas data frame; p is missing where there is no test."""
         return frame_of_records([one | {"p": np.nan if one["p"] is None else one["p"]} for one in self.as_dicts()])
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
@@ -130,12 +130,12 @@ class GoodnessOfFit(Result):
 
 
 def _short(number: float, digits: str = "") -> str:
-    """A number with all its digits, or with three where these would fill the line."""
+    """Return a number with all its digits, or with three if it is too long."""
     return f"{number:,{digits}}" if abs(number) < 1e15 else f"{Decimal(number):.2e}"
 
 
 def goodness_of_fit(model: LatentClasses, rows: Patterns, parameters: int) -> GoodnessOfFit:
-    """The fit of a model with so many free parameters to some rows."""
+    """Return the fit of a model with the given number of free parameters to some rows."""
     known = rows.codes != UNKNOWN
     sets, number = np.unique(known, axis=0, return_inverse=True)
     number = number.reshape(-1)
@@ -157,13 +157,13 @@ def goodness_of_fit(model: LatentClasses, rows: Patterns, parameters: int) -> Go
 
 
 def _at_most_a_float(observed: np.ndarray, logs: np.ndarray) -> float:
-    """The sum of n (exp(log) - 1), or a number near the largest float where it is larger, as in very wide tables."""
+    """Return the sum of n (exp(log) - 1), limited to about the largest float, which very wide tables exceed."""
     with np.errstate(over="ignore"):
         return min(float(observed @ np.expm1(logs)), LARGEST)
 
 
 def statistics_of(values: Sequence[float], df: int) -> tuple[FitStatistic, ...]:
-    """The statistics with these values, in the order likelihood ratio, Pearson, Cressie-Read, and their p-values."""
+    """Return the statistics likelihood ratio, Pearson and Cressie-Read with these values, and their p-values."""
     freedom = float(df) if 0 < df < LARGEST else None
     names = ("likelihood ratio G2", "Pearson X2", "Cressie-Read")
     positive = [max(value, 0.0) for value in values]  # but for rounding
@@ -175,7 +175,7 @@ def statistics_of(values: Sequence[float], df: int) -> tuple[FitStatistic, ...]:
 
 @dataclass(frozen=True)
 class PairResidual:
-    """How far two items are associated beyond what the classes explain.
+    """The association of two items beyond that explained by the classes.
 
     first, second   the items
     residual        Pearson's X2 of their two-way table against the model, divided by its degrees of freedom
@@ -192,7 +192,7 @@ class PairResidual:
 
 @dataclass(frozen=True)
 class BivariateResiduals(Result):
-    """Residual association of every pair of items (Vermunt and Magidson 2005); much more than 1, 3.84 say, is too much.
+    """Residual association of every pair of items (Vermunt and Magidson 2005); 1 is expected, above 3.84 is large.
 
     Attributes:
         names: the items.
@@ -207,7 +207,7 @@ class BivariateResiduals(Result):
 
     @cached_property
     def matrix(self) -> np.ndarray:
-        """(items, items): the residuals, symmetric, with zeros on the diagonal; as a heat map takes them."""
+        """(items, items): the residuals, symmetric with a zero diagonal, as for a heat map."""
         place = {name: number for number, name in enumerate(self.names)}
         out = np.zeros((len(self.names), len(self.names)))
         for one in self.pairs:
@@ -215,7 +215,7 @@ class BivariateResiduals(Result):
         return out
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """One mapping for each pair."""
+        """Return one mapping per pair."""
         return [asdict(one) for one in self.pairs]
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
@@ -230,7 +230,7 @@ class BivariateResiduals(Result):
 
 
 def bivariate_residuals(model: LatentClasses, rows: Patterns) -> BivariateResiduals:
-    """The residuals of all pairs of items on some rows; of each pair those rows that have both."""
+    """Return the residuals of all pairs of items on some rows; each pair from the rows that have both."""
     levels = model.indicators(rows.codes)
     observed = levels.T @ (levels * rows.weights[:, None])
     expected = model.cells.T @ (model.cells * model.prior[:, None])

@@ -1,4 +1,4 @@
-"""Latent classes in several groups: are the classes measured alike, and are they of the same size?
+"""Latent classes in several groups: tests of equal measurement (invariance) and of equal class sizes.
 
     P(y | g) = sum_k P(k | g) * product over the items j of P(y_j | k, g)
 
@@ -42,7 +42,7 @@ MOST_TABLES = 2000
 
 @dataclass(frozen=True)
 class GroupModel:
-    """One of the models that are compared: what is free in each group, and how well it fits.
+    """One of the compared models: what is free in each group, and its fit.
 
     The log-likelihood is that of the answers given the groups.
     """
@@ -58,7 +58,7 @@ class GroupModel:
 
 @dataclass(frozen=True)
 class GroupTest:
-    """A likelihood-ratio test that something is equal in all groups."""
+    """A likelihood-ratio test that some parameters are equal in all groups."""
 
     name: str
     ratio: float
@@ -95,7 +95,7 @@ class GroupComparison:
     free_sizes: np.ndarray
 
     def test(self, name: str) -> GroupTest:
-        """One of the tests by its name, such as "measurement" or "class sizes"; an item's by the name of the item."""
+        """Return a test by its name, such as "measurement" or "class sizes", or the name of an item."""
         for one in self.tests:
             if one.name in (name, f"item {name}"):
                 return one
@@ -103,7 +103,7 @@ class GroupComparison:
 
     @property
     def frames(self) -> dict[str, Any]:
-        """Everything as pandas data frames, by name: "models", "tests", "sizes", "items", "notes"."""
+        """Return all results as pandas data frames, by name: "models", "tests", "sizes", "items", "notes"."""
         sizes = [
             {"group": group, "class": k, "size": float(self.sizes[g, k]), "size_if_free": float(self.free_sizes[g, k])}
             for g, group in enumerate(self.groups)
@@ -127,7 +127,7 @@ class GroupComparison:
         }
 
     def _number_records(self) -> list[dict[str, Any]]:
-        """Means and variances of continuous columns, as item-response probabilities are told."""
+        """Return means and variances of continuous columns, in the form of item-response probabilities."""
         if self.equal.numbers is None:
             return []
         return [
@@ -141,7 +141,7 @@ class GroupComparison:
         ]  # fmt: skip
 
     def to_frame(self) -> Any:
-        """The tests as a pandas data frame."""
+        """Return the tests as a pandas data frame."""
         return self.frames["tests"]
 
     def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
@@ -168,7 +168,7 @@ class GroupComparison:
 
     @property
     def notes(self) -> list[str]:
-        """What to be careful about, in words."""
+        """Cautions about the results, in sentences."""
         found = [f"{counted(self.left_out, 'row')} without a group left out"] if self.left_out else []
         few = int((self.rows < self.models[-1].n_parameters / len(self.groups)).sum())
         if few:
@@ -205,7 +205,7 @@ class GroupedRows:
 
     @classmethod
     def of(cls, rows: Patterns, groups: Any) -> GroupedRows:
-        """From a value for each row; rows where it is missing are left out."""
+        """Return the rows with a group for each; rows whose group is missing are left out."""
         values = frames.as_list(frames.as_column(groups, "groups"))
         if len(values) != len(rows.codes):
             raise LearningError(
@@ -234,7 +234,7 @@ class GroupedRows:
         return np.bincount(self.number, self.rows.weights)
 
     def split(self, items: Sequence[int]) -> Patterns:
-        """The rows with the group as first column, and a column for each group in place of each of some items.
+        """Return the rows with the group as first column, and each of some items split into one column per group.
 
         The numbers of continuous columns follow those of the items.
         """
@@ -324,7 +324,7 @@ class _JointModels:
         prior: np.ndarray | None = None,
         split: Sequence[int] = (),
     ) -> LatentClasses:
-        """Estimates to start from: the group as first item, equal tables for all columns of an item that is split."""
+        """Return initial estimates: the group as first item, equal tables for all columns of a split item."""
         count = len(self.given.labels)
         shares = self.given.weights / self.given.weights.sum()
         names, tables = [GROUP], [np.tile(shares, (model.n_classes, 1)) if of_group is None else of_group]
@@ -345,27 +345,27 @@ class _JointModels:
         )
 
     def _split_numbers(self, model: LatentClasses, split: Sequence[int]) -> ContinuousItems | None:
-        """The continuous columns, with equal means and variances for all columns of one that is split."""
+        """Return the continuous columns, with equal means and variances for all columns of a split one."""
         if model.numbers is None:
             return None
         columns = self._columns(split)
         return model.numbers.at(columns, [f"number {place}" for place in range(len(columns))])
 
     def _columns(self, split: Sequence[int]) -> list[int]:
-        """The continuous column that each column is of, if some are split."""
+        """Return, for each column, the continuous column it was split from."""
         first, count = len(self.base.names), len(self.given.labels)
         places = range(self.given.rows.numbers.shape[1])
         return [place for place in places for _ in range(count if first + place in split else 1)]
 
     def without_group(self, found: LatentClasses, like: LatentClasses) -> LatentClasses:
-        """The items of a model none of which is split, under their names."""
+        """Return the items of a model without split items, under their own names."""
         numbers = like.numbers
         if numbers is not None and found.numbers is not None:
             numbers = found.numbers.at(range(len(numbers.names)), numbers.names)
         return replace(like, tables=found.tables[1:], numbers=numbers)
 
     def fitted(self, start: LatentClasses, split: Sequence[int], random: int) -> tuple[LatentClasses, float]:
-        """The model fitted to rows with some items split, and its log-likelihood given the groups."""
+        """Return the model fitted to rows with some items split, and its log-likelihood given the groups."""
         rows = self.given.split(split)
         smoothing = dict.fromkeys(start.names[1:], self.base.smoothing)
         found = self.fit(start, rows, smoothing, random)
@@ -374,7 +374,7 @@ class _JointModels:
         return found, likelihood(found, rows) - of_groups
 
     def value_without_groups(self, model: LatentClasses, random: int) -> float:
-        """The log-likelihood of the model of the items alone."""
+        """Return the log-likelihood of the model of the items alone."""
         rows = self.given.split(())
         start = self.start(model)
         start = replace(start, names=start.names[1:], levels=start.levels[1:], tables=start.tables[1:])
@@ -383,9 +383,9 @@ class _JointModels:
         return likelihood(found, items)
 
     def by_group(self, found: LatentClasses, like: LatentClasses) -> tuple[tuple[LatentClasses, ...], np.ndarray]:
-        """The item-response probabilities of each group of a model whose items are all split, and its class sizes.
+        """Return item-response probabilities and class sizes by group, from a model whose items are all split.
 
-        Where all is free, nothing says which class of one group is which of another: they are matched by their profile.
+        If all is free, the classes of different groups are matched by their profiles.
         """
         count = len(self.given.labels)
         sizes = _sizes_by_group(found.prior, found.tables[0])
@@ -401,7 +401,7 @@ class _JointModels:
         return tuple(out), np.array(ordered)
 
     def model(self, name: str, value: float, split: Sequence[int], free_sizes: bool) -> GroupModel:
-        """A model with its criteria."""
+        """Return a model with its criteria."""
         count, classes = len(self.given.labels), self.base.n_classes
         tables = sum(
             classes * (size - 1) * (count if item in split else 1) for item, size in enumerate(self.base.sizes)
@@ -414,7 +414,7 @@ class _JointModels:
 
 
 def _sorted(value_of: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Different values in their order, given by the text of each; in that of their texts if they have none."""
+    """Return distinct values, given by their texts, sorted; sorted as texts if they have no order."""
     try:
         return tuple(sorted(value_of.values()))
     except TypeError:
@@ -422,7 +422,7 @@ def _sorted(value_of: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _sizes_by_group(prior: np.ndarray, of_group: np.ndarray) -> np.ndarray:
-    """(groups, classes): P(class | group) from P(class) and P(group | class)."""
+    """Return P(class | group), (groups, classes), from P(class) and P(group | class)."""
     joint = (prior[:, None] * of_group).T
     found: np.ndarray = joint / joint.sum(axis=1, keepdims=True)
     return found

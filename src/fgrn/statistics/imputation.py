@@ -1,8 +1,8 @@
-"""Multiple imputation: several completed tables that differ as much as the missing values are uncertain (Rubin 1987).
+"""Multiple imputation: several completed tables that differ by the uncertainty of missing values (Rubin 1987).
 
-For each table the model is fitted anew to rows drawn with replacement, so that its parameters vary as they are
-uncertain (approximate Bayesian bootstrap); then the class of every row is drawn given its known values, and every
-missing value given the class, so that values of one row go together.
+For each table the model is refitted to rows drawn with replacement, so that the uncertainty of its parameters is
+included (approximate Bayesian bootstrap); then the class of every row is drawn given its known values, and every
+missing value given the class, so that the values of a row are consistent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .latent_classes import LatentClasses, Patterns
 
 
 def drawn_values(model: LatentClasses, rows: Patterns, generator: np.random.Generator) -> Patterns:
-    """The rows, not merged, with every missing value drawn."""
+    """Return the rows, not merged, with every missing value drawn at random."""
     posterior, _ = model.posterior(rows)
     classes = draw_states(posterior, np.arange(len(posterior)), generator)
     codes, numbers = rows.codes.copy(), rows.numbers
@@ -36,7 +36,7 @@ def drawn_values(model: LatentClasses, rows: Patterns, generator: np.random.Gene
 def numbers_filled(
     columns: Mapping[str, Any], names: tuple[str, ...], given: np.ndarray, drawn: np.ndarray
 ) -> dict[str, list[Any]]:
-    """The continuous columns that have missing numbers, with drawn numbers in place of these; both (rows, columns)."""
+    """Return the continuous columns with missing numbers replaced by random ones; both (rows, columns)."""
     filled = {}
     for place, name in enumerate(names):
         gone = np.isnan(given[:, place])
@@ -48,7 +48,7 @@ def numbers_filled(
 
 @dataclass(frozen=True, eq=False)
 class MissingValues:
-    """The missing values of one column, and what their drawn levels become.
+    """The missing values of one column, and the values that their drawn levels become.
 
     item    the number of the column
     rows    where values are missing; a level that was not seen in training is not
@@ -64,7 +64,7 @@ class MissingValues:
 
     @classmethod
     def of(cls, item: int, column: Column, codes: np.ndarray, values: list[Any]) -> MissingValues:
-        """The missing values of a column, given its codes and its values."""
+        """Return the missing values of a column, given its codes and its values."""
         gone = tuple(row for row in np.flatnonzero(codes == UNKNOWN).tolist() if column.is_missing(values[row]))
         donors = {
             code: [values[row] for row in np.flatnonzero(codes == code).tolist()] or [float(column.centers[code])]
@@ -78,7 +78,7 @@ class MissingValues:
         return self.column.name
 
     def filled(self, codes: np.ndarray, generator: np.random.Generator) -> list[Any]:
-        """The column with the drawn levels of all rows where values are missing."""
+        """Return the column with the drawn levels in place of missing values."""
         out = list(self.values)
         for row in self.rows:
             code = int(codes[row])

@@ -16,13 +16,13 @@ from ..core.exceptions import LearningError
 
 
 def check_level(level: Any) -> None:
-    """Raise an error if this cannot be the level of confidence intervals."""
+    """Raise an error for an invalid level of confidence intervals."""
     if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
         raise LearningError("must be between 0 and 1, such as 0.95.", setting="level", value=level)
 
 
 def half_width(errors: np.ndarray, level: float) -> np.ndarray:
-    """Half the width of a confidence interval of normally distributed estimates with these standard errors."""
+    """Return half the width of a normal confidence interval with these standard errors."""
     from scipy.special import ndtri
 
     found: np.ndarray = ndtri((1 + level) / 2) * errors
@@ -37,7 +37,7 @@ def probability_limits(
     rows: np.ndarray,
     level: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The lower and upper limits of confidence intervals of probabilities; all arrays have the same shape.
+    """Return the limits of confidence intervals of probabilities; all arrays have the same shape.
 
     Args:
         estimates: the probabilities.

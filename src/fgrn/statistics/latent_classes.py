@@ -1,4 +1,4 @@
-"""A latent class model as arrays, and the rows it is judged on: distinct rows (patterns) with their weights.
+"""A latent class model as arrays, and the rows it is evaluated on: distinct rows (patterns) with weights.
 
     P(y, k) = prior[k] * product over the observed items j of tables[j][k, y_j]
 
@@ -60,7 +60,7 @@ class LatentClasses:
 
     @cached_property
     def starts(self) -> np.ndarray:
-        """(J,): the first column of each item where the levels of all items stand side by side."""
+        """(J,): the first column of each item in `cells`, where all items are side by side."""
         return np.concatenate([[0], np.cumsum(self.sizes)])[:-1].astype(np.intp)
 
     @cached_property
@@ -83,28 +83,28 @@ class LatentClasses:
 
     @cached_property
     def coordinates(self) -> np.ndarray:
-        """(K, ...): the profile of each class, by which it is compared with others."""
+        """(K, ...): the profile of each class, in the form by which classes are compared."""
         return self.cells if self.numbers is None else np.concatenate([self.cells, self.numbers.coordinates], axis=1)
 
     def ordered(self, order: np.ndarray) -> LatentClasses:
-        """The same model with its classes in another order: class k becomes what class `order[k]` was."""
+        """Return the same model with its classes reordered: class k is the old class `order[k]`."""
         numbers = None if self.numbers is None else self.numbers.ordered(order)
         tables = tuple(table[order] for table in self.tables)
         return replace(self, prior=self.prior[order], tables=tables, numbers=numbers)
 
     def with_cells(self, cells: np.ndarray) -> LatentClasses:
-        """The same with other item-response probabilities, (K, M)."""
+        """Return the same model with other item-response probabilities, (K, M)."""
         return replace(self, tables=tuple(np.split(cells, self.starts[1:], axis=1)) if self.names else ())
 
     def indicators(self, codes: np.ndarray) -> np.ndarray:
-        """(rows, M): 1 at the level of each item in each row; all 0 for an item that is missing."""
+        """Return 0/1 indicators of the level of each item in each row, (rows, M); all 0 for a missing item."""
         out = np.zeros((len(codes), self.cells.shape[1]))
         row, item = np.nonzero(codes != UNKNOWN)
         out[row, self.starts[item] + codes[row, item]] = 1.0
         return out
 
     def log_given_class(self, rows: Patterns) -> np.ndarray:
-        """(rows, K): the logarithm of the probability of what is known of each row in each class."""
+        """Return the log-probability of the known values of each row in each class, (rows, K)."""
         codes = rows.codes
         with np.errstate(divide="ignore"):
             logs = [np.log(table.T) for table in self.tables]
@@ -115,7 +115,7 @@ class LatentClasses:
         return joint if self.numbers is None else joint + self.numbers.log_density(rows.numbers)
 
     def posterior(self, rows: Patterns, shares: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """The class memberships of each row, (rows, K), and its log-likelihood, (rows,).
+        """Return the class memberships of each row, (rows, K), and its log-likelihood, (rows,).
 
         `shares`, (rows, K), are class sizes that differ from row to row, in place of the prior.
         """
@@ -124,7 +124,7 @@ class LatentClasses:
 
 
 def memberships(joint: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The class memberships and the log-likelihood of rows from the logarithms of P(row, class), (rows, K)."""
+    """Return the class memberships and the log-likelihood of rows, from log P(row, class), (rows, K)."""
     most = joint.max(axis=1)
     if not np.isfinite(most).all():
         raise ImpossibleEvidence(
@@ -150,12 +150,12 @@ class ClassLogits:
 
     @classmethod
     def flat(cls, design: np.ndarray, classes: int) -> ClassLogits:
-        """Equal classes, whatever the covariates."""
+        """Return logits of equal class sizes, for all covariates."""
         return cls(design, np.zeros((classes, design.shape[1])))
 
     @cached_property
     def log_shares(self) -> np.ndarray:
-        """(rows, K): the logarithms of the class sizes of each row."""
+        """Return the logarithms of the class sizes of each row, (rows, K)."""
         logits = self.design @ self.beta.T
         logits -= logits.max(axis=1, keepdims=True)
         found: np.ndarray = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
@@ -163,7 +163,7 @@ class ClassLogits:
 
     @cached_property
     def shares(self) -> np.ndarray:
-        """(rows, K): the class sizes of each row."""
+        """Return the class sizes of each row, (rows, K)."""
         found: np.ndarray = np.exp(self.log_shares)
         return found
 
@@ -173,11 +173,11 @@ class ClassLogits:
         return self.beta[1:].size
 
     def of_rows(self, some: slice) -> ClassLogits:
-        """Those of some of the rows."""
+        """Return the class sizes of some of the rows."""
         return ClassLogits(self.design[some], self.beta)
 
     def moved(self, step: np.ndarray) -> ClassLogits:
-        """The same with a step, (count,), added to the free coefficients."""
+        """Return the class sizes with a step, (count,), added to the free coefficients."""
         beta = self.beta.copy()
         beta[1:] += step.reshape(beta[1:].shape)
         return ClassLogits(self.design, beta)
@@ -210,7 +210,7 @@ class ClassLogits:
 
 @dataclass(frozen=True, eq=False)
 class Patterns:
-    """Rows as codes, equal rows merged to one, and their numbers, with which no row is merged.
+    """Rows as codes, with equal rows merged; rows with continuous numbers are not merged.
 
     codes     (patterns, J): the level of each item, UNKNOWN where it is missing
     weights   (patterns,): the sum of the weights of the rows
@@ -231,7 +231,7 @@ class Patterns:
 
     @classmethod
     def of(cls, table: Evidence, names: tuple[str, ...], merge: bool = True) -> Patterns:
-        """The rows of a table, with its columns in the order of the items; an item without a column is missing."""
+        """Return the rows of a table, with columns in the order of the items; an item without a column is missing."""
         place = {name: position for position, name in enumerate(table.columns)}
         codes = np.full((table.rows, len(names)), UNKNOWN, dtype=np.int32)
         for item, name in enumerate(names):
@@ -254,7 +254,7 @@ class Patterns:
         )
 
     def among(self, places: np.ndarray, count: int) -> Patterns:
-        """The rows at these places of a table of so many rows, whose other rows have weight 0 and no known value."""
+        """Return these rows as a longer table, in which the other rows have weight 0 and no known value."""
         codes = np.full((count, self.codes.shape[1]), UNKNOWN, dtype=self.codes.dtype)
         weights, squares = np.zeros(count), np.zeros(count)
         codes[places], weights[places], squares[places] = self.codes, self.weights, self.squares
@@ -263,12 +263,12 @@ class Patterns:
         return Patterns(codes, weights, squares, self.rows, numbers)
 
     def at(self, kept: np.ndarray | slice) -> Patterns:
-        """Some of the rows, all of which are taken to have a positive weight."""
+        """Return some of the rows, all assumed to have positive weight."""
         codes = self.codes[kept]
         return Patterns(codes, self.weights[kept], self.squares[kept], len(codes), self.numbers[kept])
 
     def evidence(self, names: tuple[str, ...]) -> Evidence:
-        """The rows as a table to learn from, with these names of items."""
+        """Return the rows as a table to learn from, with these names of items."""
         return replace(Evidence.of_codes(names, self.codes, self.weights), numbers=self.numbers)
 
     @property
@@ -277,14 +277,14 @@ class Patterns:
         return float(self.weights.sum())
 
     def blocks(self, width: int) -> Iterator[slice]:
-        """Slices of the patterns such that a block with `width` numbers for each pattern is small."""
+        """Yield slices of the patterns such that a block with `width` numbers per pattern is small."""
         step = max(1, CELLS_AT_ONCE // max(width, 1))
         for first in range(0, len(self.codes), step):
             yield slice(first, min(first + step, len(self.codes)))
 
 
 def distinct_rows(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct rows of a table of codes, sorted, and the number of each row among them."""
+    """Return the distinct rows of a table of codes, sorted, and the number of each row among them."""
     keys, space = np.zeros(len(codes), dtype=np.int64), 1
     for column in codes.T:
         width = int(column.max(initial=0)) + 2  # UNKNOWN is -1

@@ -49,7 +49,7 @@ class Estimate:
     held: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """The estimate by the names of a data frame."""
+        """Return the estimate as a mapping with the column names of data frames."""
         return {
             "item": self.column or "class size", "class": self.number, "what": self.what,
             "level": "" if self.level is None else str(self.level), "estimate": self.value,
@@ -86,7 +86,7 @@ class ProfileErrors(Result):
 
     @property
     def kind(self) -> str:
-        """How they were computed."""
+        """The method by which they were computed."""
         return self.of_levels.kind
 
     @property
@@ -101,7 +101,7 @@ class ProfileErrors(Result):
 
     @property
     def rank(self) -> int:
-        """How many of these the rows determine."""
+        """The number of parameters that the rows determine."""
         return self.of_levels.rank
 
     @property
@@ -115,15 +115,15 @@ class ProfileErrors(Result):
         return (*_of_levels(self.of_levels), *self.of_numbers.estimates(self.of_levels.model.continuous_items))
 
     def ordered(self, order: np.ndarray) -> ProfileErrors:
-        """The same with the classes in another order: class k becomes what class `order[k]` was."""
+        """Return the standard errors with the classes reordered: class k is the old class `order[k]`."""
         return ProfileErrors(self.of_levels.ordered(order), self.of_numbers.ordered(order))
 
     def of(self, what: str, column: str = "") -> list[Estimate]:
-        """The estimates of one kind, "size", "probability", "mean" or "variance", of all columns or of one."""
+        """Return the estimates of one kind, "size", "probability", "mean" or "variance", of all columns or one."""
         return [one for one in self.estimates if one.what == what and column in ("", one.column)]
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """One mapping for each estimate."""
+        """Return one mapping per estimate."""
         return [one.as_dict() for one in self.estimates]
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
@@ -137,7 +137,7 @@ class ProfileErrors(Result):
 
     @property
     def notes(self) -> list[str]:
-        """What to know of these numbers, in sentences."""
+        """Cautions about these numbers, in sentences."""
         found = self.of_levels.notes
         if self.of_numbers.boundary.any():
             found.append(
@@ -167,7 +167,7 @@ class MomentErrors:
     def of(
         cls, items: ContinuousItems, found: Information, inverse: Inverse, covariance: np.ndarray, level: float
     ) -> MomentErrors:
-        """The standard errors that follow from the covariance matrix of the parameters, (F, F)."""
+        """Return standard errors from the covariance matrix of the parameters, (F, F)."""
         from scipy.special import ndtri
 
         jacobian, wide = found.moment_jacobian(), float(ndtri((1 + level) / 2))
@@ -182,14 +182,14 @@ class MomentErrors:
         return cls(np.where(lost, np.inf, spread), low, high, boundary, ~lost)
 
     def ordered(self, order: np.ndarray) -> MomentErrors:
-        """The same with the classes in another order."""
+        """Return the standard errors of means and variances with the classes in another order."""
         places = np.arange(len(self.errors)).reshape(2, len(order), -1)[:, order].ravel()
         return MomentErrors(
             self.errors[places], self.low[places], self.high[places], self.boundary[places], self.identified[places]
         )
 
     def estimates(self, items: ContinuousItems) -> Iterator[Estimate]:
-        """Of each column the means of all classes, then the variances."""
+        """Yield the estimates by column: the means of all classes, then the variances."""
         places = np.arange(2 * items.means.size).reshape(2, *items.means.shape)
         for column, name in enumerate(items.names):
             for what, part in (("mean", places[0]), ("variance", places[1])):
@@ -202,7 +202,7 @@ class MomentErrors:
 
 
 def _of_levels(plain: StandardErrors) -> Iterator[Estimate]:
-    """Class sizes, and of each item the probabilities class by class."""
+    """Return class sizes, and the probabilities of each item class by class."""
     places = {name: place for place, name in enumerate(("", *plain.model.names))}
     for place in sorted(range(len(plain.labels)), key=lambda cell: places[plain.labels[cell][0]]):
         item, k, level = plain.labels[place]
@@ -220,7 +220,7 @@ def profile_errors(
     level: float = 0.95,
     logits: ClassLogits | None = None,
 ) -> ProfileErrors:
-    """The standard errors of a model on the rows that it was learnt from; see `standard_errors`."""
+    """Return the standard errors of a model on the rows it was learnt from; see `standard_errors`."""
     return errors_by(profile_errors_of, model, rows, kind, level, logits)
 
 
@@ -233,6 +233,6 @@ def profile_errors_of(
     kind: str,
     level: float,
 ) -> ProfileErrors:
-    """The standard errors that follow from the covariance matrix of the parameters, (F, F)."""
+    """Return standard errors from the covariance matrix of the parameters, (F, F)."""
     plain = errors_of(model, rows, found, inverse, covariance, kind, level)
     return ProfileErrors(plain, MomentErrors.of(model.continuous_items, found, inverse, covariance, level))

@@ -1,4 +1,4 @@
-"""Covariates of class membership: a multinomial logit, estimated in one step with the classes, in two, or in three.
+"""Covariates of class membership: a multinomial logit, estimated in one step with the classes, or in two or three.
 
     P(class k | z) = exp(z beta_k) / sum_m exp(z beta_m),    maximum likelihood of sum_k P(k | z_i) L_ik
 
@@ -82,7 +82,7 @@ class MembershipRegression(Result):
     level: float
 
     def predict_proba(self, covariates: Any) -> np.ndarray:
-        """The class sizes for given covariates, (rows, classes).
+        """Return the class sizes for given covariates, (rows, classes).
 
         Args:
             covariates: a mapping of columns or a dataframe, as given to the regression, without missing values.
@@ -90,7 +90,7 @@ class MembershipRegression(Result):
         return ClassLogits(design_of(self.terms, covariates), self.coefficients).shares
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """One mapping for each class and covariate, with the confidence interval of the logit."""
+        """Return one mapping per class and covariate, with the confidence interval of the logit."""
         half = half_width(self.errors, self.level)
         with np.errstate(over="ignore", under="ignore"):
             odds = np.exp(self.coefficients)
@@ -109,7 +109,7 @@ class MembershipRegression(Result):
         return {"tests": frame_of_records(self.tests())}
 
     def tests(self) -> list[dict[str, Any]]:
-        """For each covariate the Wald test that it has nothing to do with any class: chi-square, df, p."""
+        """Return, for each covariate, the Wald test of no effect on any class: chi-square, df, p."""
         found, first, width = [], 1, len(self.names)
         for term in self.terms:
             columns = range(first, first + len(term.names))
@@ -139,7 +139,7 @@ class MembershipRegression(Result):
 
     @property
     def notes(self) -> list[str]:
-        """How the numbers were found, in words."""
+        """The method of estimation, in sentences."""
         errors = "" if self.kind == "observed" else f", {self.kind} standard errors"
         found = [f"{STEP_NAMES[self.steps]} estimates by maximum likelihood, {counted(self.rows, 'row')}{errors}"]
         if self.left_out:
@@ -222,7 +222,7 @@ def regression_of(
     value: float,
     level: float,
 ) -> dict[str, Any]:
-    """The fields of a `MembershipRegression` from estimates for scaled covariates; an error if one separates."""
+    """Return the fields of a `MembershipRegression` from estimates for standardised covariates."""
     from scipy.special import ndtr
 
     classes, width = logits.beta.shape
@@ -243,7 +243,7 @@ def regression_of(
 def three_step_regression(
     assigned: AssignedRows, covariates: Any, kind: ErrorKind | None = None, level: float = 0.95
 ) -> MembershipRegression:
-    """Regress the class on covariates by the classes that rows are assigned to, corrected for wrong assignments.
+    """Regress the assigned class on covariates, corrected for misclassification (three steps).
 
     Rows without one of the covariates are left out, which `rows` of the result tells.
     """
@@ -253,7 +253,7 @@ def three_step_regression(
 def two_step_regression(
     model: LatentClasses, rows: Patterns, covariates: Any, kind: ErrorKind | None = None, level: float = 0.95
 ) -> MembershipRegression:
-    """Regress the class on covariates with item-response probabilities as they were estimated from all rows."""
+    """Regress the class on covariates with fixed item-response probabilities (two steps)."""
     settings.choice("kind", "observed" if kind is None else kind.name, ("observed", "robust"), LearningError)
     return _later_regression(model, rows, Uncertainty.of(model, rows), covariates, kind, 2, level)
 
@@ -267,7 +267,7 @@ def _later_regression(
     steps: int,
     level: float,
 ) -> MembershipRegression:
-    """Regress the class on covariates with the probability of each row in each class as it was found.
+    """Regress the class on covariates, given the fixed likelihood of each row in each class.
 
     The errors contain the uncertainty of the first step, if it is given: see `first_step`.
     """
@@ -306,7 +306,7 @@ class Maximum:
 
 
 def maximised(logits: ClassLogits, weights: np.ndarray, likely: np.ndarray, steps: int = STEPS) -> Maximum:
-    """Newton's method from given coefficients; `likely`, (rows, K), are the logarithms of L.
+    """Maximise by Newton's method from given coefficients; `likely`, (rows, K), are the logarithms of L.
 
     A step that does not increase the likelihood is halved. Where the likelihood is not concave, the information of the
     complete data takes the place of minus its second derivatives.
@@ -341,7 +341,7 @@ def maximised(logits: ClassLogits, weights: np.ndarray, likely: np.ndarray, step
 def check_separation(
     covariates: Covariates, logits: ClassLogits, inverse: Inverse, done: bool, by_assignment: bool = False
 ) -> None:
-    """Raise an error if coefficients of scaled covariates have no finite estimate.
+    """Raise an error if coefficients of standardised covariates have no finite estimate (separation).
 
     `by_assignment`: they are estimated from the classes that rows are assigned to (three steps).
     """
@@ -363,19 +363,19 @@ def check_separation(
                 ),
             )
         raise LearningError(
-            "A covariate separates two classes: it tells for certain which of them a row does not belong to, so that "
+            "A covariate separates two classes: it determines to which of them a row does not belong, so that "
             f"its coefficient has no finite estimate.{given}",
             remedies=("leave it out", *others),
         )
     if np.abs(inverse.undetermined[: logits.count]).max(initial=0.0) > UNDETERMINED:
         raise LearningError(
-            "The rows do not determine the coefficients: the items do not tell the classes apart, or a class is empty.",
+            "The coefficients are not identified: the items do not distinguish the classes, or a class is empty.",
             remedies="use fewer classes",
         )
 
 
 def _odds_text(ratio: float) -> str:
-    """An odds ratio in words; one that is no number of the machine has a limit."""
+    """Return an odds ratio as text; one beyond the range of floats is given as a bound."""
     if MOST_ODDS > ratio > 1 / MOST_ODDS:
         return f"{ratio:.4g}"
     return "> 1e300" if ratio > 1 else "< 1e-300"

@@ -1,4 +1,4 @@
-"""Latent class regression in one step: item-response probabilities and coefficients of class sizes, maximised together.
+"""Latent class regression in one step: item-response probabilities and coefficients of class sizes, maximised jointly.
 
 Each E-step takes the coefficients that are likeliest under the tables as they are (Newton's method), so that EM, in the
 learning loop of all models, maximises the profile likelihood of the tables (ECME, Liu and Rubin 1994). Near the maximum
@@ -35,7 +35,7 @@ NEWTON_STEPS, SMALL_DECREMENT = 30, 1e-11
 
 @dataclass(frozen=True, eq=False)
 class RowSizes:
-    """Latent classes whose sizes depend on covariates.
+    """The class sizes of rows as functions of covariates, to be maximised for given item-response probabilities.
 
     model    the names, levels and continuous columns of the classes, and where learning starts
     rows     the rows to learn from
@@ -47,14 +47,14 @@ class RowSizes:
     design: np.ndarray
 
     def best(self, model: LatentClasses) -> Maximum:
-        """The likeliest coefficients with item-response probabilities, means and variances as they are in a model."""
+        """Return the maximum-likelihood coefficients, given the other parameters of a model."""
         flat = ClassLogits.flat(self.design, model.n_classes)
         return maximised(flat, self.rows.weights, model.log_given_class(self.rows))
 
 
 @dataclass(frozen=True, eq=False)
 class SizesEStep:
-    """The E-step over rows whose class sizes are those of the likeliest coefficients: see `EStep`."""
+    """The E-step over rows whose class sizes come from the best coefficients: see `EStep`."""
 
     sizes: RowSizes
     layout: Layout
@@ -63,7 +63,7 @@ class SizesEStep:
 
     @property
     def method(self) -> CountingMethod:
-        """How the expected counts are computed: all rows at once."""
+        """The method by which counts are computed: all rows at once."""
         count = len(self.sizes.rows.codes)
         return CountingMethod("latent class regression", count, count)
 
@@ -89,13 +89,13 @@ class SizesEStep:
         return Counts(counts, found.value, rows.weight)
 
     def batches(self, size: int, seed: int) -> Sequence[SizesEStep]:
-        """This one itself: all rows are one batch."""
+        """Return itself: all rows are one batch."""
         return [self]
 
 
 @dataclass(frozen=True, eq=False)
 class JointEstimate:
-    """Item-response probabilities and class sizes that depend on covariates, and how probable they make the rows.
+    """Item-response probabilities, covariate-dependent class sizes, and the likelihood of the rows.
 
     objective   the log-likelihood, and the logarithms of the tables times the smoothing
     """
@@ -106,7 +106,7 @@ class JointEstimate:
 
     @classmethod
     def of(cls, model: LatentClasses, logits: ClassLogits, rows: Patterns) -> JointEstimate:
-        """The joint estimate from some rows."""
+        """Return the joint estimate from some rows."""
         value = float(rows.weights @ model.posterior(rows, logits.shares)[1])
         return cls(model, logits, value + _log_prior(model))
 
@@ -167,7 +167,7 @@ def one_step_regression(
 
 
 def _newton(found: JointEstimate, rows: Patterns) -> JointEstimate:
-    """Newton's method for all parameters; the estimate as it is where the likelihood is not concave."""
+    """Improve all parameters by Newton's method; the estimate is unchanged where the likelihood is not concave."""
     for _ in range(NEWTON_STEPS):
         known = information(found.model, rows, found.logits)
         inverse = Inverse.of(known.information)
@@ -193,7 +193,7 @@ def _newton(found: JointEstimate, rows: Patterns) -> JointEstimate:
 
 
 def _with_classes_like(found: JointEstimate, like: LatentClasses) -> JointEstimate:
-    """The same with classes in the order of another model; class 0 stays the reference of the logits."""
+    """Return the estimate with classes in the order of another model; class 0 is the reference of the logits."""
     order = nearest_order(found.model, like)
     beta = found.logits.beta[order]
     logits = ClassLogits(found.logits.design, beta - beta[0])

@@ -1,4 +1,4 @@
-"""The outcome of each row, and its distribution in latent classes: levels, or a normal distribution."""
+"""The outcome of each row, and its distribution in latent classes: categorical or normal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class OutcomeValues:
 
     @classmethod
     def of(cls, outcome: Any, weights: np.ndarray) -> OutcomeValues:
-        """From a value for each row, with a missing value where it is not known."""
+        """Return the outcome, from a value for each row, which may be missing."""
         values = frames.as_list(frames.as_column(outcome, OUTCOME))
         if len(values) != len(weights):
             raise LearningError(f"The outcome has {len(values):,} values for {len(weights):,} rows.")
@@ -64,13 +64,13 @@ class OutcomeValues:
 
     @property
     def indicators(self) -> np.ndarray:
-        """(rows, L): 1 for the level of a row and 0 for the others; all 0 where it is not known."""
+        """Return 0/1 indicators of the level of each row, (rows, L); all 0 where it is missing."""
         found: np.ndarray = np.asarray(self.codes)[:, None] == np.arange(len(self.levels))
         return found.astype(np.float64)
 
     @property
     def columns(self) -> np.ndarray:
-        """(rows, Q): the number, 0 where it is not known; or the levels as `indicators`."""
+        """Return the number of each row, 0 where missing, or the `indicators` of its level, (rows, Q)."""
         found: np.ndarray = self.indicators if self.numbers is None else self.numbers[:, None]
         return found
 
@@ -82,28 +82,28 @@ class LevelsInClasses:
     table: np.ndarray
 
     def log_density(self, values: OutcomeValues) -> np.ndarray:
-        """(rows, K): the logarithm of the probability of the outcome of each row; 0 where it is missing."""
+        """Return the log-probability of the outcome of each row in each class, (rows, K); 0 where it is missing."""
         with np.errstate(divide="ignore"):
             found = np.log(self.table.T)[values.codes]
         return np.where(values.known[:, None], found, 0.0)
 
     def gradient(self, values: OutcomeValues) -> np.ndarray:
-        """(rows, K, P): the derivatives of `log_density` in class k by the parameters of class k."""
+        """Return the derivatives of `log_density` in class k by the parameters of class k, (rows, K, P)."""
         return np.where(values.known[:, None, None], values.indicators[:, None, :] - self.table, 0.0)
 
     def curvature(self, values: OutcomeValues, share: np.ndarray) -> np.ndarray:
-        """(K, P, P): minus the second derivatives, summed over rows with these weights in the classes, (rows, K)."""
+        """Return minus the second derivatives, (K, P, P), summed over rows with weights by class, (rows, K)."""
         found: np.ndarray = (values.known @ share)[:, None, None] * self._spread
         return found
 
     def reported(self, values: OutcomeValues) -> tuple[np.ndarray, np.ndarray]:
-        """(K, Q): the probabilities that are reported, and (K, Q, P): their derivatives by the parameters."""
+        """Return the reported probabilities, (K, Q), and their derivatives by the parameters, (K, Q, P)."""
         shown = slice(None) if values.numbers is None else slice(1, 2)  # of 0 and 1 the mean
         return self.table[:, shown], self._spread[:, shown]
 
     @property
     def variances(self) -> None:
-        """None: levels have no variance."""
+        """None, because levels have no variance."""
 
     @property
     def _spread(self) -> np.ndarray:
@@ -146,7 +146,7 @@ OutcomeInClasses = LevelsInClasses | NormalInClasses
 
 
 def outcome_in_classes(members: np.ndarray, weights: np.ndarray, values: OutcomeValues) -> OutcomeInClasses:
-    """The distribution of an outcome in rows with these class memberships, (rows, K)."""
+    """Return the distribution of an outcome in rows with these class memberships, (rows, K)."""
     share = members * (weights * values.known)[:, None]
     total = np.maximum(share.sum(axis=0), 1e-300)
     if values.codes is not None:

@@ -1,4 +1,4 @@
-"""Results of several completed tables as one: the rules of Rubin (1987), and of Barnard and Rubin (1999) for the df.
+"""Pooling the results of several imputed tables: Rubin's rules (1987), with the df of Barnard and Rubin (1999).
 
 With m tables, estimates q_i and their variances u_i:
 
@@ -22,7 +22,7 @@ from .results import Result
 
 @dataclass(frozen=True, eq=False)
 class Pooled(Result):
-    """Estimates from several completed tables, pooled.
+    """Pooled estimates from several imputed tables.
 
     Attributes:
         names: of the estimates.
@@ -53,7 +53,7 @@ class Pooled(Result):
     level: float
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """One mapping for each estimate."""
+        """Return one mapping per estimate."""
         columns = {
             "estimate": self.estimates, "standard_error": self.errors, "low": self.low, "high": self.high,
             "df": self.df, "p": self.p_values, "missing_information": self.missing_information,
@@ -77,7 +77,7 @@ class Pooled(Result):
 
     @property
     def notes(self) -> list[str]:
-        """How the numbers were found, in words."""
+        """The method of pooling, in sentences."""
         return [f"pooled over {self.tables} tables; {self.level:.0%} confidence intervals"]
 
     def __str__(self) -> str:
@@ -88,7 +88,7 @@ class Pooled(Result):
 
 
 def pool(estimates: Any, variances: Any = None, *, df: float | None = None, level: float = 0.95) -> Pooled:
-    """Pool the results of several completed tables by the rules of Rubin.
+    """Pool the results of several imputed tables by Rubin's rules.
 
     Args:
         estimates: for each table a number, or a sequence or mapping of numbers; or the fitted results of statsmodels,
@@ -120,7 +120,7 @@ def pool(estimates: Any, variances: Any = None, *, df: float | None = None, leve
             "variances; one each is wanted."
         )
     if len(values) < 2:
-        raise LearningError("At least two completed tables are needed, to see how much they differ.")
+        raise LearningError("At least two imputed tables are needed to estimate the variance between them.")
     if (squares < 0).any():
         raise LearningError("A variance is not negative.", value=float(squares.min()))
     count = len(values)
@@ -143,7 +143,7 @@ def pool(estimates: Any, variances: Any = None, *, df: float | None = None, leve
 
 
 def _degrees(share: np.ndarray, count: int, complete: float | None) -> np.ndarray:
-    """Degrees of freedom, given the share of the variance that is due to missing values."""
+    """Return the degrees of freedom, given the share of the variance due to missing values."""
     most = 1e9  # as good as normal, and no infinity
     many = (count - 1) / np.maximum(share, 1e-12) ** 2
     if complete is None:
@@ -159,7 +159,7 @@ def _degrees(share: np.ndarray, count: int, complete: float | None) -> np.ndarra
 def _stacked(
     what: str, given: Sequence[Any], order: tuple[str, ...] | None = None
 ) -> tuple[tuple[str, ...] | None, np.ndarray]:
-    """The numbers of all tables, (tables, p), and their names, if they have some: in this order, or of the first."""
+    """Return the numbers of all tables, (tables, p), and their names, if any, in the order of the first table."""
     parts = [_checked_numbers(what, one) for one in given]
     first = parts[0][0] if parts else None
     order = first if order is None or first is None else order
@@ -175,7 +175,7 @@ def _stacked(
 
 
 def _in_order(names: tuple[str, ...], values: np.ndarray, order: tuple[str, ...]) -> np.ndarray:
-    """Values by their names in another order; names that occur twice must be in that order already."""
+    """Return named values in another order; names that occur twice must already be in that order."""
     if names == order:
         return values
     if len(set(names)) < len(names):
@@ -185,7 +185,7 @@ def _in_order(names: tuple[str, ...], values: np.ndarray, order: tuple[str, ...]
 
 
 def _checked_numbers(what: str, given: Any) -> tuple[tuple[str, ...] | None, np.ndarray]:
-    """A number, or some by name or in order, as an array, and what they are called; None if they have no names."""
+    """Return one or several numbers as an array, and their names; None for the names if there are none."""
     names = given.keys() if isinstance(given, Mapping) else getattr(given, "index", None)
     values = list(given.values()) if isinstance(given, Mapping) else given
     try:

@@ -1,4 +1,4 @@
-"""Confidence intervals from the profile likelihood: for estimates on the boundary too, where Wald's are not valid.
+"""Confidence intervals from the profile likelihood, also for estimates on the boundary, where Wald's are not valid.
 
 The interval of a probability holds all values v for which the model, with this probability held at v and all others
 estimated anew, is not much worse than the estimate:
@@ -45,12 +45,12 @@ INEXACT = 1e-2
 """Square roots of the deviance that are further from what is sought, at a limit, are not those of inexact fits."""
 
 BETTER = 1e-2
-"""Gain of log-likelihood that tells that an estimate was not the maximum."""
+"""A gain of log-likelihood above this means that the estimate was not the maximum."""
 
 
 @dataclass(frozen=True)
 class ProfileInterval:
-    """An interval from the profile likelihood: of a class size if `level` is None."""
+    """A profile-likelihood interval of a probability; of a class size if `level` is None."""
 
     item: str
     number: int
@@ -60,7 +60,7 @@ class ProfileInterval:
     high: float
 
     def as_dict(self) -> dict[str, Any]:
-        """The interval by the names of a data frame."""
+        """Return the interval as a mapping with the column names of data frames."""
         return {
             "item": self.item or "class size", "class": self.number,
             "level": "" if self.level is None else str(self.level), "estimate": self.estimate, "low": self.low,
@@ -84,7 +84,7 @@ class ProfileIntervals(Result):
     intervals: tuple[ProfileInterval, ...]
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """One mapping for each interval."""
+        """Return one mapping per interval."""
         return [one.as_dict() for one in self.intervals]
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
@@ -96,7 +96,7 @@ class ProfileIntervals(Result):
 
     @property
     def notes(self) -> list[str]:
-        """How the limits were found, in words."""
+        """The method of computation, in sentences."""
         if not self.intervals:
             return ["no estimate on the boundary"]
         return [f"{self.level:.0%} confidence intervals from the profile likelihood, without smoothing"]
@@ -111,7 +111,7 @@ class ProfileIntervals(Result):
 def profile_intervals(
     model: LatentClasses, rows: Patterns, which: Any, fit: FitHeld, level: float = 0.95
 ) -> ProfileIntervals:
-    """Intervals of some probabilities.
+    """Return the intervals of some probabilities.
 
     Args:
         model: the estimates.
@@ -136,7 +136,7 @@ def profile_intervals(
 
 
 def _largest_value(model: LatentClasses, cell: tuple[str, int, Label | None]) -> float | None:
-    """The largest value a probability can have; None if it is given, or follows from those that are."""
+    """Return the largest value a probability can have; None if constraints determine it."""
     item, k, level = cell
     if not item:
         return 1.0 if model.learns_prior else None
@@ -149,7 +149,7 @@ def _largest_value(model: LatentClasses, cell: tuple[str, int, Label | None]) ->
 
 
 def _profiled_cells(model: LatentClasses, rows: Patterns, which: Any) -> list[tuple[str, int, Label | None]]:
-    """The item ("" for a class size), the class and the level of the probabilities that are asked for."""
+    """Return the item ("" for a class size), class and level of the requested probabilities."""
     errors = standard_errors(model, rows, ErrorKind())
     every = errors.labels
     if which is None:
@@ -194,7 +194,7 @@ def _log_likelihood_of(model: LatentClasses, rows: Patterns) -> float:
 
 @dataclass(eq=False)
 class _Profile:
-    """The profile likelihood of one probability from 0 to `top`; fits start from the nearest value that was tried.
+    """The profile likelihood of one probability from 0 to `top`; fits start from the nearest earlier one.
 
     Those at 0 and at `top` are no starts: a probability that is 0 there would stay 0.
     """
@@ -219,7 +219,7 @@ class _Profile:
         return float(self.best.tables[place][k, self.best.levels[place].index(level)])
 
     def root(self, held: float) -> float:
-        """The square root of the deviance with the probability held at this value.
+        """Return the square root of the deviance with the probability fixed at this value.
 
         It is infinite if rows are impossible, or classes have changed places, so that another one is held.
         """
@@ -243,7 +243,7 @@ class _Profile:
         return self._tried[held][0]
 
     def limit(self, end: float, most: float) -> float:
-        """Where the square root of the deviance is `most`, between the estimate and an end; the end if it is never.
+        """Return where the root of the deviance reaches `most`, between estimate and end; the end if it never does.
 
         It is nearly a straight line: the rule of false position, with a step of halving after every second one.
         """

@@ -17,7 +17,7 @@ from .report import Assignment, Convergence, ModelSummary, as_json_record, warni
 
 @dataclass(frozen=True, eq=False)
 class LatentProfileReport(ModelSummary):
-    """All that is usually reported of a latent class analysis with continuous columns: prints as text, shows as HTML.
+    """The full report of a latent class analysis with continuous columns: text, or HTML in notebooks.
 
     Attributes:
         n_rows: how many rows of positive weight there were, and `weight` their total weight.
@@ -44,7 +44,7 @@ class LatentProfileReport(ModelSummary):
 
     @property
     def frames(self) -> dict[str, Any]:
-        """Everything as pandas data frames, by name."""
+        """Return all results as pandas data frames, by name."""
         common = self._summary_frames()
         return {
             "summary": common["summary"],
@@ -56,13 +56,13 @@ class LatentProfileReport(ModelSummary):
         }
 
     def ordered(self, order: np.ndarray, history: History) -> LatentProfileReport:
-        """The same report with the classes in another order: class k becomes what class `order[k]` was."""
+        """Return the same report with the classes reordered: class k is the old class `order[k]`."""
         return profile_report_of(
             self.n_rows, self.n_parameters, self.assignment.ordered(order), self.errors.ordered(order), history
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything as JSON values; a standard error that does not exist is None."""
+        """Return all results as JSON values; a standard error that does not exist is None."""
         return {
             "summary": self.summary(),
             "classes": [as_json_record(one) for one in self._sizes()],
@@ -73,7 +73,7 @@ class LatentProfileReport(ModelSummary):
         }
 
     def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
-        """The tables of the report: title, headings, rows."""
+        """Return the tables of the report: title, headings, rows."""
         heads = [f"class {k}" for k in range(len(self.assignment.sizes))]
         sizes = [
             ["estimated", *(one.text for one in self.errors.of("size"))],
@@ -95,7 +95,7 @@ class LatentProfileReport(ModelSummary):
 
 
 def _report_lines(estimates: list[Estimate]) -> list[list[str]]:
-    """A line for each column and level, or mean and variance, with the estimates of all classes."""
+    """Return a line per column and level, or mean and variance, with the estimates of all classes."""
     lines: dict[tuple[str, str], list[str]] = {}
     for one in sorted(estimates, key=lambda one: [e.column for e in estimates].index(one.column)):
         what = one.what if one.level is None else str(one.level)
@@ -106,14 +106,14 @@ def _report_lines(estimates: list[Estimate]) -> list[list[str]]:
 def latent_profile_report(
     model: LatentClasses, rows: Patterns, history: History, parameters: int
 ) -> LatentProfileReport:
-    """The report of a model with so many free parameters on the rows that it was learnt from."""
+    """Return the report of a model with the given number of free parameters on its training rows."""
     return profile_report_of(rows.rows, parameters, Assignment.of(model, rows), profile_errors(model, rows), history)
 
 
 def profile_report_of(
     rows: int, parameters: int, assignment: Assignment, errors: ProfileErrors, history: History
 ) -> LatentProfileReport:
-    """The report that follows from its parts."""
+    """Return the report built from its parts."""
     convergence = Convergence.of(history)
     warned = warnings_of_learning(rows, parameters, assignment, errors.of_levels, convergence)
     warned += _warnings_of(assignment, errors)
@@ -121,7 +121,7 @@ def profile_report_of(
 
 
 def _warnings_of(assignment: Assignment, errors: ProfileErrors) -> list[str]:
-    """Warnings about variances and probabilities, in sentences."""
+    """Return warnings about variances and probabilities, in sentences."""
     found = []
     fixed = [one for one in errors.estimates if one.boundary and one.number not in assignment.empty]
     flat = [f"{one.column} in class {one.number}" for one in fixed if one.what == "variance"]

@@ -1,4 +1,4 @@
-"""The report of a latent class analysis: sizes, profiles, standard errors, criteria, fit, and warnings."""
+"""The report of a latent class analysis: class sizes, profiles, standard errors, criteria, fit, and warnings."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ SAME_MAXIMUM = 1e-3
 """Log-likelihoods that differ by less, or by a millionth, are of one maximum."""
 
 MARKS = (
-    f"b: on the boundary, no standard error: less than {LEAST_EXPECTED} rows of the class are expected with this "
-    "answer, or with each other one, so that it is 0 or 1 but for smoothing (a variance: at its limit); "
+    f"b: on the boundary, without a standard error: fewer than {LEAST_EXPECTED} rows of the class are expected with "
+    "this answer, or with any other one, so that without smoothing it would be 0 or 1 (a variance: at its limit); "
     "?: not identified"
 )
 """What the marks in place of standard errors mean."""
@@ -38,7 +38,7 @@ SMALL_CLASS = 1.0
 
 @dataclass(frozen=True)
 class Convergence:
-    """How learning ended: whether the tolerance was met, and how many of the starts found the best maximum."""
+    """How learning ended: whether the tolerance was met, and how many starts found the best maximum."""
 
     converged: bool
     starts: int
@@ -46,30 +46,30 @@ class Convergence:
 
     @classmethod
     def of(cls, history: History) -> Convergence:
-        """From the history of learning; it has no final values if there was one start."""
+        """Return the convergence from the history of learning; there are no final values if there was one start."""
         finals = np.asarray(history.starts)
         return cls.of_finals(finals, history.converged) if len(finals) else cls(history.converged, 1, 1)
 
     @classmethod
     def of_finals(cls, finals: np.ndarray, converged: bool) -> Convergence:
-        """From the final values of all starts."""
+        """Return the convergence from the final values of all starts."""
         near = max(SAME_MAXIMUM, 1e-6 * abs(float(finals.max())))
         return cls(converged, len(finals), int((finals >= finals.max() - near).sum()))
 
     @property
     def notes(self) -> list[str]:
-        """What it means that several starts found the best likelihood; one alone is a warning."""
+        """How many starts found the best likelihood, in sentences; only one is a warning."""
         if self.found_best < 2:
             return []
         return [
-            f"the best is the largest likelihood of {self.starts} random starts, which {self.found_best} found; "
-            "a larger one may exist, which more starts would tell"
+            f"{self.found_best} of {self.starts} random starts found the largest likelihood; more starts might find a "
+            "larger one"
         ]
 
 
 @dataclass(frozen=True, eq=False)
 class Assignment:
-    """How rows are assigned to classes by their likeliest one.
+    """The assignment of rows to their most probable class.
 
     sizes       (K,): the share of rows, each divided among the classes by its memberships
     modal       (K,): the share of rows whose likeliest class it is
@@ -84,7 +84,7 @@ class Assignment:
 
     @classmethod
     def of(cls, model: LatentClasses, rows: Patterns) -> Assignment:
-        """The assignment of some rows to classes."""
+        """Return the assignment of some rows to classes."""
         classes = model.n_classes
         sums, modal = np.zeros((classes, classes)), np.zeros(classes)
         fit = Fit(0.0, 0.0, 0.0, np.zeros(classes))
@@ -104,14 +104,14 @@ class Assignment:
         return np.flatnonzero(self.sizes * self.fit.weight < SMALL_CLASS)
 
     def ordered(self, order: np.ndarray) -> Assignment:
-        """The same with the classes in another order."""
+        """Return the assignment with the classes in another order."""
         fit = replace(self.fit, sizes=self.fit.sizes[order])
         return Assignment(self.sizes[order], self.modal[order], self.average[np.ix_(order, order)], fit)
 
 
 @dataclass(frozen=True, eq=False)
 class ModelSummary:
-    """What is reported of every latent class analysis, with continuous columns or without.
+    """The results that every report of a latent class analysis has, with or without continuous columns.
 
     Attributes:
         n_rows: how many rows there were, and `weight` their total weight.
@@ -134,12 +134,12 @@ class ModelSummary:
 
     @property
     def _last_warnings(self) -> tuple[str, ...]:
-        """The warnings that are shown after the numbers."""
+        """The warnings printed after the numbers."""
         return self.warnings[1:] if self.other_rows else self.warnings
 
     @property
     def notes(self) -> list[str]:
-        """What numbers mean, in sentences."""
+        """Explanations of the numbers, in sentences."""
         return self.convergence.notes if len(self.assignment.sizes) > 1 else []
 
     @property
@@ -154,7 +154,7 @@ class ModelSummary:
 
     @property
     def relative_entropy(self) -> float:
-        """1 if every row belongs to one class, 0 if nothing is known of it."""
+        """The relative entropy: 1 if every row belongs to one class for certain, 0 if nothing is known."""
         return self.assignment.fit.relative_entropy
 
     @property
@@ -163,7 +163,7 @@ class ModelSummary:
         return all_criteria(self.log_likelihood, self.n_parameters, self.weight)
 
     def summary(self) -> dict[str, float | int | bool]:
-        """The numbers of the whole model by name."""
+        """Return the numbers of the whole model by name."""
         return {
             "rows": self.n_rows,
             "weight": self.weight,
@@ -184,7 +184,7 @@ class ModelSummary:
         return {}
 
     def _summary_frames(self) -> dict[str, Any]:
-        """The data frames that every report has."""
+        """Return the data frames that every report has."""
         average = [
             {"assigned": a} | {f"class {b}": float(share) for b, share in enumerate(row)}
             for a, row in enumerate(self.assignment.average)
@@ -197,7 +197,7 @@ class ModelSummary:
         }
 
     def _summary_rows(self) -> list[list[str]]:
-        """The first table of a report: name and number."""
+        """Return the first table of a report: name and number."""
         return [
             ["rows", f"{self.n_rows:,}" + (f" (weight {self.weight:,.2f})" if self.weight != self.n_rows else "")],
             ["log-likelihood", f"{self.log_likelihood:,.4f}"],
@@ -210,12 +210,12 @@ class ModelSummary:
         ]
 
     def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
-        """The tables of the report: title, headings, rows."""
+        """Return the tables of the report: title, headings, rows."""
         raise NotImplementedError
 
     @property
     def _marked(self) -> bool:
-        """Whether an estimate has a mark in place of its standard error."""
+        """Return whether an estimate has a mark in place of its standard error."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -245,7 +245,7 @@ class ModelSummary:
 
 @dataclass(frozen=True, eq=False)
 class LatentClassReport(ModelSummary):
-    """All that is usually reported of a latent class analysis. It prints as text and shows as HTML in notebooks.
+    """The full report of a latent class analysis: text, or HTML in notebooks.
 
     Attributes:
         n_rows: how many rows there were, and `weight` their total weight.
@@ -276,7 +276,7 @@ class LatentClassReport(ModelSummary):
 
     @property
     def frames(self) -> dict[str, Any]:
-        """Everything as pandas data frames, by name."""
+        """Return all results as pandas data frames, by name."""
         classes = range(len(self.assignment.sizes))
         sizes = [
             {"class": k, "estimated": float(self.errors.estimates[k]), "standard_error": float(self.errors.errors[k]),
@@ -295,7 +295,7 @@ class LatentClassReport(ModelSummary):
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything as JSON values; a standard error that does not exist is None."""
+        """Return all results as JSON values; a standard error that does not exist is None."""
         estimates = self.errors.as_dicts()
         classes = len(self.assignment.sizes)
         sizes = [
@@ -315,7 +315,7 @@ class LatentClassReport(ModelSummary):
         }
 
     def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
-        """The tables of the report: title, headings, rows."""
+        """Return the tables of the report: title, headings, rows."""
         classes = range(len(self.assignment.sizes))
         heads = [f"class {k}" for k in classes]
         errors = self.errors
@@ -343,17 +343,17 @@ class LatentClassReport(ModelSummary):
 
     @property
     def notes(self) -> list[str]:
-        """What numbers mean, and how the fit was tested, in sentences."""
+        """Explanations of the numbers and of the tests of fit, in sentences."""
         return [*super().notes, *self.fit.notes]
 
     def ordered(self, order: np.ndarray, history: History) -> LatentClassReport:
-        """The same report with the classes in another order: class k becomes what class `order[k]` was."""
+        """Return the same report with the classes reordered: class k is the old class `order[k]`."""
         errors = self.errors.ordered(order)
         return report_of(self.n_rows, self.n_parameters, self.assignment.ordered(order), errors, self.fit, history)
 
 
 def _with_error(errors: StandardErrors, place: int) -> str:
-    """An estimate with its standard error, or a mark where there is none."""
+    """Return an estimate with its standard error, or with a mark if there is none."""
     if errors.held[place]:
         mark = "fixed"
     elif errors.boundary[place]:
@@ -366,7 +366,7 @@ def _with_error(errors: StandardErrors, place: int) -> str:
 
 
 def latent_class_report(model: LatentClasses, rows: Patterns, history: History, parameters: int) -> LatentClassReport:
-    """The report of a model with so many free parameters on the rows that it was learnt from."""
+    """Return the report of a model with the given number of free parameters on its training rows."""
     assignment = Assignment.of(model, rows)
     errors, fit = standard_errors(model, rows), goodness_of_fit(model, rows, parameters)
     return report_of(rows.rows, parameters, assignment, errors, fit, history)
@@ -380,7 +380,7 @@ def report_of(
     fit: GoodnessOfFit,
     history: History,
 ) -> LatentClassReport:
-    """The report that follows from its parts."""
+    """Return the report built from its parts."""
     convergence = Convergence.of(history)
     warned = warnings_of_learning(rows, parameters, assignment, errors, convergence)
     warned += _warnings(assignment, errors, fit)
@@ -390,11 +390,11 @@ def report_of(
 def warnings_of_learning(
     rows: int, parameters: int, assignment: Assignment, errors: StandardErrors, convergence: Convergence
 ) -> list[str]:
-    """Warnings about rows, starts, convergence, empty classes and identification, in sentences."""
+    """Return warnings about rows, starts, convergence, empty classes and identification, in sentences."""
     found, weight = [], assignment.fit.weight
     several = len(assignment.sizes) > 1
     if rows == 1:
-        found.append("There is one row only, from which standard errors cannot be estimated.")
+        found.append("There is only one row, from which standard errors cannot be estimated.")
     elif parameters > rows:
         found.append(
             f"There are more parameters ({parameters:,}) than rows ({rows:,}): the estimates say little of other rows. "
@@ -410,9 +410,7 @@ def warnings_of_learning(
             "Learning did not converge: standard errors and criteria are not those of a maximum. Allow more epochs."
         )
     if several and convergence.starts == 1:
-        found.append(
-            "There was one random start only: nothing tells whether this is the best maximum. Take more starts."
-        )
+        found.append("There was only one random start, so that there may be a better maximum. Use more starts.")
     elif several and convergence.found_best == 1:
         found.append(
             f"The best likelihood was found by 1 of {convergence.starts} starts: there may be a better one. Take more "
@@ -426,7 +424,7 @@ def warnings_of_learning(
 
 
 def _warnings(assignment: Assignment, errors: StandardErrors, fit: GoodnessOfFit) -> list[str]:
-    """Warnings about probabilities, in sentences."""
+    """Return warnings about probabilities, in sentences."""
     found = []
     if errors.rank == errors.n_free and fit.df < 0:
         found.append(
@@ -446,5 +444,5 @@ def _warnings(assignment: Assignment, errors: StandardErrors, fit: GoodnessOfFit
 
 
 def as_json_record(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a record with None in place of numbers that are not finite, which JSON does not know."""
+    """Return a record with None in place of numbers that are not finite, which JSON cannot represent."""
     return {key: None if isinstance(v, float) and not np.isfinite(v) else v for key, v in record.items()}

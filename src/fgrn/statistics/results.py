@@ -1,4 +1,4 @@
-"""What all results of an analysis have: a table, sentences about it, and both as data frames."""
+"""The common interface of analysis results: a table, sentences about it, and both as data frames."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..tables.outputs import frame_of_records, table_like
 
 
 def sentences_frame(sentences: Iterable[str], name: str = "note") -> Any:
-    """Sentences as a pandas data frame with one column, which may have no row."""
+    """Return sentences as a pandas data frame with one column, which may be empty."""
     return table_like("pandas", {name: list(sentences)})
 
 
@@ -19,23 +19,23 @@ class Result:
     _table_name: ClassVar[str] = "estimates"
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """One mapping for each row of the table."""
+        """Return one mapping per row of the table."""
         raise NotImplementedError
 
     def to_frame(self) -> Any:
-        """The table as a pandas data frame."""
+        """Return the table as a pandas data frame."""
         return frame_of_records(self.as_dicts())
 
     @property
     def notes(self) -> Sequence[str]:
-        """What to know of these numbers, in sentences."""
+        """Explanations and cautions, in sentences."""
         return ()
 
     @property
     def frames(self) -> dict[str, Any]:
-        """Everything as pandas data frames, by name; "notes" are the sentences that are printed below the table."""
+        """Return all results as pandas data frames, by name; "notes" are the sentences printed below the table."""
         return {self._table_name: self.to_frame(), **self._other_frames(), "notes": sentences_frame(self.notes)}
 
     def _other_frames(self) -> dict[str, Any]:
-        """More data frames, by name."""
+        """Return further data frames, by name."""
         return {}

@@ -1,4 +1,4 @@
-"""Confidence intervals of the share of a level in each class, for rows whose class is not known for sure.
+"""Confidence intervals of the share of a level in each class, for rows whose class is uncertain.
 
 The limits are the shares p that a test does not reject, with the variance that the estimate has if p is the truth
 (the score interval of Wilson 1927): that at the estimate is 0 where nothing was seen. Where the variance halfway
@@ -38,22 +38,22 @@ ROUNDED_VARIANCE = 1e-10
 
 
 class Shares(Protocol):
-    """The shares of levels in classes, and how uncertain they are."""
+    """The shares of levels in classes, and their uncertainty."""
 
     @property
     def levels(self) -> int:
-        """How many levels there are."""
+        """The number of levels."""
 
     def free(self, k: int, level: int) -> float:
-        """The estimate of the share of a level in class k, without bounds."""
+        """Return the unbounded estimate of the share of a level in class k."""
 
     def variance(self, k: int, level: int, share: float) -> float:
-        """Its variance if this is the truth."""
+        """Return the variance of that estimate if a given share is the true one."""
 
 
 @dataclass(frozen=True, eq=False)
 class MixedShares:
-    """Shares by maximum likelihood: that of a level in row i is linear in those in the classes, sum_k m_ik p_k.
+    """Shares by maximum likelihood: the probability of a level in row i is sum_k m_ik p_k, linear in class shares p_k.
 
     members   (G, K): memberships of classes without the outcome; equal rows are merged
     counts    (G, L): the weight of the rows with each level
@@ -66,7 +66,7 @@ class MixedShares:
 
     @classmethod
     def of(cls, members: np.ndarray, weights: np.ndarray, values: OutcomeValues, table: np.ndarray) -> MixedShares:
-        """The shares of the rows that have the outcome."""
+        """Return the shares of the rows that have the outcome."""
         known = values.known
         merged, place = np.unique(members[known], axis=0, return_inverse=True)
         counts = np.zeros((len(merged), len(values.levels)))
@@ -75,18 +75,18 @@ class MixedShares:
 
     @property
     def levels(self) -> int:
-        """How many levels there are."""
+        """The number of levels."""
         return int(self.counts.shape[1])
 
     def free(self, k: int, level: int) -> float:
-        """One step of Newton's method from a share on the boundary."""
+        """Return the result of one Newton step from a share on the boundary."""
         share = float(self.table[k, level])
         chance, seen = self._chance(k, level, share), self.counts[:, level]
         slope = (seen - self.counts.sum(axis=1) * chance) / (chance * (1 - chance))
         return share + self.variance(k, level, share) * float(self.members[:, k] @ slope)
 
     def variance(self, k: int, level: int, share: float) -> float:
-        """From the inverse of the expected information of all classes."""
+        """Return the variance, from the inverse of the expected information of all classes."""
         chance = self._chance(k, level, share)
         weight = self.counts.sum(axis=1) / (chance * (1 - chance))
         matrix = (self.members * weight[:, None]).T @ self.members
@@ -94,7 +94,7 @@ class MixedShares:
         return float(np.linalg.pinv(matrix / np.outer(unit, unit), hermitian=True)[k, k] / unit[k] ** 2)
 
     def factors(self, table: np.ndarray, covariance: np.ndarray) -> np.ndarray:
-        """(K, Q): deff of the shares of a table, given their covariance matrix; of the last Q levels."""
+        """Return the design effects of shares, (K, Q), given their covariance matrix; of the last Q levels."""
         inner, variances = replace(self, table=table), np.diag(covariance).reshape(len(table), -1)
         found = np.ones(variances.shape)
         first = table.shape[1] - variances.shape[1]
@@ -104,7 +104,7 @@ class MixedShares:
         return found
 
     def _chance(self, k: int, level: int, share: float) -> np.ndarray:
-        """(G,): the probability of a level in each row if this is the share in class k."""
+        """Return the probability of a level in each row, (G,), if this is the share in class k."""
         shares = self.table[:, level].copy()
         shares[k] = share
         found: np.ndarray = np.clip(self.members @ shares, NEAREST, 1 - NEAREST)
@@ -129,15 +129,15 @@ class CorrectedShares:
 
     @property
     def levels(self) -> int:
-        """How many levels there are."""
+        """The number of levels."""
         return int(self.counts.shape[1])
 
     def free(self, k: int, level: int) -> float:
-        """The corrected share as it is."""
+        """Return the corrected share, unchanged."""
         return float(self.back[:, k] @ self.counts[:, level] / self._total[k])
 
     def variance(self, k: int, level: int, share: float) -> float:
-        """The variance of a weighted mean, if rows assigned to a class have the level with that probability."""
+        """Return the variance of a weighted mean, if rows assigned to a class have the level with that probability."""
         rows = self.counts.sum(axis=1)
         moved = share - self.free(k, level)
         member = self._total[k] * np.linalg.pinv(self.back)[k]  # rows of class k among those assigned to each
@@ -149,7 +149,7 @@ class CorrectedShares:
 def expected_rows(
     model: LatentClasses, rows: Patterns, weights: np.ndarray, values: OutcomeValues, table: np.ndarray
 ) -> tuple[Patterns, OutcomeValues]:
-    """Rows with every level of the outcome, with these weights times its probability by a table, (K, L).
+    """Return rows with every level of the outcome, weighted by its probability in a table, (K, L).
 
     Their observed information is the expected one: it is needed at a table that is not the estimate.
     """
@@ -168,7 +168,7 @@ def expected_rows(
 
 
 def share_limits(shares: Shares, k: int, level: int, share: float, deff: float, normal: float) -> tuple[float, float]:
-    """The limits of the confidence interval of one share.
+    """Return the limits of the confidence interval of one share.
 
     Args:
         shares: the shares and their variances.
@@ -200,7 +200,7 @@ def share_limits(shares: Shares, k: int, level: int, share: float, deff: float, 
 def share_intervals(
     shares: Shares, estimates: np.ndarray, errors: np.ndarray, factors: np.ndarray, level: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The lower and upper limits of the confidence intervals of shares.
+    """Return the lower and upper limits of the confidence intervals of shares.
 
     Args:
         shares: the shares and their variances.

@@ -1,9 +1,9 @@
 """Standard errors and confidence intervals of class sizes and item-response probabilities.
 
     observed   inverse of the observed information (Efron and Hinkley 1978)
-    robust     inverse * (sum of squared scores) * inverse, the sandwich (Huber 1967, White 1982): right also if the
-               model is not; with clusters the scores of a cluster are added before they are squared, and within strata
-               they are taken around their mean (Binder 1983)
+    robust     inverse * (sum of squared scores) * inverse, the sandwich (Huber 1967, White 1982): valid even
+               if the model is wrong; with clusters the scores of a cluster are added before they are squared, and
+               within strata they are taken around their mean (Binder 1983)
     outer      inverse of the sum of squared scores (Berndt, Hall, Hall and Hausman 1974)
 
 The covariance matrix of the logits becomes that of the probabilities by the delta method. Intervals stay between 0 and
@@ -68,12 +68,12 @@ class StandardErrors(Result):
     covariance: np.ndarray
 
     def of_item(self, name: str) -> np.ndarray:
-        """The standard errors of P(level | class) of one item, (classes, levels)."""
+        """Return the standard errors of P(level | class) of one item, (classes, levels)."""
         return self._table(self.errors, name)
 
     @property
     def of_sizes(self) -> np.ndarray:
-        """The standard errors of the class sizes, (classes,)."""
+        """Return the standard errors of the class sizes, (classes,)."""
         return self.errors[: self.model.n_classes]
 
     def _table(self, values: np.ndarray, name: str) -> np.ndarray:
@@ -84,7 +84,7 @@ class StandardErrors(Result):
         return cells[:, first : first + self.model.sizes[item]]
 
     def ordered(self, order: np.ndarray) -> StandardErrors:
-        """The same with the classes in another order: class k becomes what class `order[k]` was."""
+        """Return the standard errors with the classes reordered: class k is the old class `order[k]`."""
         model, width = self.model.ordered(order), self.model.cells.shape[1]
         cells = np.concatenate([order, model.n_classes + (order[:, None] * width + np.arange(width)).ravel()])
         spread = self.covariance[np.ix_(cells, cells)] if self.covariance.size else self.covariance
@@ -95,7 +95,7 @@ class StandardErrors(Result):
 
     @cached_property
     def held(self) -> np.ndarray:
-        """(C,): which estimates were given by constraints, or follow from those that were."""
+        """(C,): which estimates are fixed by constraints, or determined by fixed ones."""
         model = self.model
         if model.held is None:
             return np.zeros(model.n_classes + model.cells.size, dtype=bool)
@@ -113,7 +113,7 @@ class StandardErrors(Result):
         return [("", k, None) for k in classes] + [(name, k, level) for k in classes for name, level in levels]
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """One mapping for each estimate."""
+        """Return one mapping per estimate."""
         columns = (self.labels, self.estimates, self.errors, self.low, self.high, self.boundary, self.identified)
         return [
             {
@@ -141,7 +141,7 @@ class StandardErrors(Result):
 
     @property
     def notes(self) -> list[str]:
-        """What to know of these numbers, in sentences."""
+        """Cautions about these numbers, in sentences."""
         found = [f"{self.kind} information; {self.level:.0%} confidence intervals on the logit scale"]
         if self.boundary.any():
             found.append(
@@ -160,14 +160,14 @@ class StandardErrors(Result):
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """How rows of a survey were drawn: the number of the cluster of each row, and of its stratum."""
+    """The sampling design of a survey: the numbers of the cluster and of the stratum of each row."""
 
     clusters: np.ndarray
     strata: np.ndarray
 
     @classmethod
     def of(cls, rows: int, clusters: Any, strata: Any) -> Design | None:
-        """From one value for each row; every row is a cluster of its own, and all are one stratum, unless given."""
+        """Return the design from values for each row; by default each row is a cluster, and all are one stratum."""
         if clusters is None and strata is None:
             return None
         numbers = [_numbered("clusters", clusters, rows), _numbered("strata", strata, rows)]
@@ -184,11 +184,11 @@ class Design:
         return cls(cluster.reshape(-1), second)
 
     def of_rows(self, kept: np.ndarray) -> Design:
-        """The design of some of the rows; a stratum may be left with one cluster, which then adds nothing."""
+        """Return the design of some of the rows; a stratum left with one cluster then adds nothing."""
         return Design(np.unique(self.clusters[kept], return_inverse=True)[1].reshape(-1), self.strata[kept])
 
     def variance(self, scores: np.ndarray) -> np.ndarray:
-        """The sum of the squares of cluster totals around the mean of their stratum, (F, F)."""
+        """Return the sum of squared cluster totals around the mean of their stratum, (F, F)."""
         clusters = int(self.clusters.max()) + 1
         totals = np.zeros((clusters, scores.shape[1]))
         np.add.at(totals, self.clusters, scores)
@@ -203,7 +203,7 @@ class Design:
 
 @dataclass(frozen=True, eq=False)
 class ErrorKind:
-    """How standard errors are computed.
+    """The method by which standard errors are computed.
 
     name      "observed", "robust" or "outer"
     sampling  whether weights are sampling weights, which say how many people a row stands for; else a row of weight 2
@@ -220,7 +220,7 @@ class ErrorKind:
 
     @classmethod
     def of(cls, rows: int, kind: str, weights: str, clusters: Any, strata: Any) -> ErrorKind:
-        """From what is given by name; sampling weights, clusters and strata make errors robust."""
+        """Return the method from settings by name; sampling weights, clusters and strata make errors robust."""
         settings.choice("weights", weights, ("frequency", "sampling"), LearningError)
         design = Design.of(rows, clusters, strata)
         sampling = weights == "sampling"
@@ -228,18 +228,18 @@ class ErrorKind:
         return cls("robust" if sampling or design is not None else kind, sampling, design)
 
     def of_rows(self, kept: np.ndarray) -> ErrorKind:
-        """The same for some of the rows."""
+        """Return the same method for some of the rows."""
         return self if self.design is None else replace(self, design=self.design.of_rows(kept))
 
     def meat(self, scores: np.ndarray, weights: np.ndarray, squares: np.ndarray) -> np.ndarray:
-        """The variance of the sum of the scores of rows with these weights, and sums of squared weights, (F, F)."""
+        """Return the variance of the sum of the scores of weighted rows, and sums of squared weights, (F, F)."""
         if self.design is not None:
             return self.design.variance(scores * weights[:, None])
         found: np.ndarray = scores.T @ (scores * (squares if self.sampling else weights)[:, None])
         return found
 
     def in_rows(self, model: LatentClasses, rows: Patterns) -> tuple[LatentClasses, Patterns]:
-        """The same estimates and rows, with sampling weights scaled to the effective number of rows (Kish 1965).
+        """Return the estimates and rows, with sampling weights scaled to the effective number of rows (Kish 1965).
 
         What is counted in rows, such as what is on the boundary, then does not depend on the scale of sampling weights.
         Smoothing is scaled with them, so that the estimates stay the maximum.
@@ -251,7 +251,7 @@ class ErrorKind:
         return replace(model, smoothing=model.smoothing * unit), scaled
 
     def counted(self, weights: np.ndarray) -> np.ndarray:
-        """Weights as numbers of rows: sampling weights are scaled to the effective number of rows (Kish 1965)."""
+        """Return weights as numbers of rows: sampling weights are scaled to the effective number (Kish 1965)."""
         if not self.sampling and self.design is None:
             return weights
         found: np.ndarray = weights * (weights.sum() / (weights**2).sum())
@@ -259,7 +259,7 @@ class ErrorKind:
 
 
 def parameter_covariance(found: Information, rows: Patterns, kind: ErrorKind) -> tuple[Inverse, np.ndarray]:
-    """The inverse of the information matrix, and the covariance matrix of the parameters, (F, F)."""
+    """Return the inverse of the information matrix, and the covariance matrix of the parameters, (F, F)."""
     inverse = Inverse.of(found.outer if kind.name == "outer" else found.information)
     if kind.name != "robust":
         return inverse, inverse.matrix
@@ -273,7 +273,7 @@ def standard_errors(
     level: float = 0.95,
     logits: ClassLogits | None = None,
 ) -> StandardErrors:
-    """The standard errors of a model fitted to some rows.
+    """Return the standard errors of a model fitted to some rows.
 
     Args:
         model: the estimates.
@@ -314,7 +314,7 @@ def errors_of(
     kind: str,
     level: float,
 ) -> StandardErrors:
-    """The standard errors of probabilities that follow from the covariance matrix of the parameters, (F, F)."""
+    """Return the standard errors of probabilities from the covariance matrix of the parameters, (F, F)."""
     from scipy.sparse import csr_array
 
     cells = found.cells
@@ -336,7 +336,7 @@ def errors_of(
 
 
 def _numbered(name: str, values: Any, rows: int) -> np.ndarray:
-    """The number of the distinct value of each row."""
+    """Return the number of the distinct value of each row."""
     if values is None:
         return np.zeros(rows, dtype=np.intp)
     given = list(values)
@@ -357,12 +357,12 @@ def _numbered(name: str, values: Any, rows: int) -> np.ndarray:
 
 
 def _rows_of_cells(model: LatentClasses, rows: Patterns) -> np.ndarray:
-    """(K M,): the rows of the class that each item-response probability is of."""
+    """Return, for each item-response probability, the number of rows of its class, (K M,)."""
     return np.repeat(rows.weight * model.prior, model.cells.shape[1])
 
 
 def _all_others_are_zero(cells: Estimates) -> np.ndarray:
-    """(C,): which estimates are 1 since all others of their distribution, at least one, are on the boundary."""
+    """Return which estimates, (C,), are 1 because all others of their distribution are on the boundary."""
     inner = np.bincount(cells.line, ~cells.boundary)[cells.line]
     found = np.bincount(cells.line, cells.boundary & ~cells.given)[cells.line] > 0
     alone: np.ndarray = ~cells.boundary & (inner == 1) & found

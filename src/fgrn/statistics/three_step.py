@@ -1,4 +1,4 @@
-"""Assignment of rows to their likeliest class, how often it is wrong, and how uncertain that is.
+"""Assignment of rows to their most probable class, its misclassification rates, and their uncertainty.
 
 Rows are assigned to their likeliest class, and how often that is wrong is known from the model: D[k, a] is the share of
 the rows of class k that are assigned to class a. Taking the assignment for the class would weaken every association;
@@ -39,7 +39,7 @@ class AssignedRows:
 
     @classmethod
     def of(cls, model: LatentClasses, rows: Patterns) -> AssignedRows:
-        """The assignments of rows that are not merged, from which the model was estimated."""
+        """Return the assignments of rows that are not merged, from which the model was estimated."""
         posterior = model.posterior(rows)[0]
         plain = cls.of_memberships(posterior, rows.weights, model.prior)
         classes, assigned, errors = model.n_classes, plain.assigned, plain.errors
@@ -60,25 +60,25 @@ class AssignedRows:
     def of_memberships(
         cls, posterior: np.ndarray, weights: np.ndarray, sizes: np.ndarray | None = None
     ) -> AssignedRows:
-        """The assignments of rows with these class memberships, (rows, K), which are taken as certain."""
+        """Return the assignments of rows with these class memberships, (rows, K), taken as certain."""
         assigned = posterior.argmax(axis=1)
         chosen = np.eye(posterior.shape[1])[assigned]
         joint = posterior.T @ (chosen * weights[:, None])
         total = joint.sum(axis=1, keepdims=True)
         if (joint.sum(axis=0) <= 0).any():
             raise LearningError(
-                "No row is assigned to some class, so that nothing can be said of it.", remedies="use fewer classes"
+                "A class has no assigned rows, so that nothing can be estimated for it.", remedies="use fewer classes"
             )
         return cls(assigned, weights, joint / total, sizes)
 
     @property
     def model(self) -> LatentClasses:
-        """A model of one item, the assignment, whose probabilities in the classes are D."""
+        """Return a model whose only item is the assignment, with D as its probabilities in the classes."""
         classes = tuple(range(len(self.errors)))
         sizes = np.full(len(classes), 1 / len(classes)) if self.sizes is None else self.sizes
         return LatentClasses(("assigned",), (classes,), sizes, (self.errors,))
 
     @property
     def rows(self) -> Patterns:
-        """The rows of that item."""
+        """Return the rows with the assignment as their only item."""
         return Patterns(self.assigned[:, None].astype(np.int32), self.weights, self.weights**2, len(self.assigned))

@@ -1,4 +1,4 @@
-"""The likelihood-ratio test of Vuong, Lo, Mendell and Rubin: k classes against k + 1 without a bootstrap.
+"""The likelihood-ratio test of Vuong, Lo, Mendell and Rubin: k against k + 1 classes, without a bootstrap.
 
 Twice the difference of the log-likelihoods is distributed like a sum of squared normal variables with weights, the
 eigenvalues of
@@ -29,7 +29,7 @@ TERMS_AT_ONCE, MOST_TERMS, TAIL_ERROR = 512, 2**17, 1e-10
 
 @dataclass(frozen=True)
 class VuongTest(Result):
-    """The test of Vuong, Lo, Mendell and Rubin of k classes against k + 1.
+    """The test of Vuong, Lo, Mendell and Rubin of k against k + 1 classes.
 
     Attributes:
         classes: k, the number of classes under the null hypothesis.
@@ -49,7 +49,7 @@ class VuongTest(Result):
     warnings: tuple[str, ...] = ()
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """One mapping for each of the two tests."""
+        """Return one mapping per test; there are two."""
         return [
             {"test": "Vuong-Lo-Mendell-Rubin", "ratio": self.ratio, "p": self.p},
             {"test": "adjusted", "ratio": self.adjusted, "p": self.adjusted_p},
@@ -57,7 +57,7 @@ class VuongTest(Result):
 
     @property
     def notes(self) -> list[str]:
-        """What is tested, in words."""
+        """The hypothesis that is tested, in sentences."""
         return [f"{self.classes} against {self.classes + 1} classes; bootstrap_lrt() is more reliable", *self.warnings]
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
@@ -72,7 +72,7 @@ class VuongTest(Result):
 
 
 def vuong_test(fewer: LatentClasses, more: LatentClasses, rows: Patterns, extra: int) -> VuongTest:
-    """Test k classes against k + 1, which have so many more parameters, on the rows that both were fitted to."""
+    """Test k against k + 1 classes on the rows both were fitted to, given the number of additional parameters."""
     count = rows.weight
     null, full = information(fewer, rows), information(more, rows)
     inverse_null, inverse_full = (Inverse.of(one.information / count).matrix for one in (null, full))
@@ -94,7 +94,7 @@ def vuong_test(fewer: LatentClasses, more: LatentClasses, rows: Patterns, extra:
 
 
 def tail_of_squares(weights: np.ndarray, value: float) -> float:
-    """P(sum of weights * squared standard normal variables > value), by inverting the characteristic function.
+    """Return P(sum of weights * squared standard normals > value), by inverting the characteristic function.
 
     The sum of Davies (1973): 1/2 + sum over k of Im(phi(u) exp(-i u value)) / (pi (k + 1/2)) at u = (k + 1/2) step.
     """

@@ -1,1 +1,1 @@
-"""Tables in and out: dataframes, files and streams of any size become columns of codes, and answers become tables."""
+"""Input and output of tables: dataframes, files and streams become columns of codes, and results become tables."""

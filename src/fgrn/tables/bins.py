@@ -1,4 +1,4 @@
-"""Bins of numbers: edges between which a column of many different numbers becomes a few levels."""
+"""Bins of numbers: a column of many different numbers becomes a few levels, divided by edges."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def binned_column(
 
 
 def _cuts(share: np.ndarray, bins: int) -> list[int]:
-    """The positions, from 1, of the values that bins begin with, given the weight of each different value in order.
+    """Return the positions, from 1, at which bins begin among the sorted distinct values, given their weights.
 
     A value with more weight than an equal part of what the other bins have to hold is alone in its bin, so that bins
     are left for the others: of zeros in nine rows of ten, and other numbers in the tenth, the zeros take one bin.
@@ -61,7 +61,7 @@ def _cuts(share: np.ndarray, bins: int) -> list[int]:
 
 
 def _heavy(share: np.ndarray, bins: int) -> np.ndarray:
-    """Which values have more weight than an equal part of what is left for the bins of the others."""
+    """Return which values have so much weight that each gets a bin of its own."""
     found = np.zeros(len(share), dtype=bool)
     while found.sum() < bins - 1:
         more = ~found & (share > share[~found].sum() / (bins - found.sum()))

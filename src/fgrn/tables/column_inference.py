@@ -74,7 +74,7 @@ def inferred_column(
         if odd:
             more = f" ({len(odd) - 1:,} more are none either)" if odd[1:] else ""
             raise SchemaError(
-                f"{odd[0]!r} is no number{more}; the other {len(levels) - len(odd):,} distinct values are.",
+                f"{odd[0]!r} is not a number{more}; the other {len(levels) - len(odd):,} distinct values are.",
                 row=None if isinstance(given, Distinct) else frames.as_list(column).index(odd[0]),
                 column=name,
                 value=odd[0],
@@ -104,7 +104,7 @@ def continuous_column(name: str, column: Any, missing: tuple[Label, ...] | None)
 def _with_other(
     name: str, column: Any, levels: list[Any], most: int, weights: np.ndarray | None, missing: tuple[Label, ...]
 ) -> Column:
-    """Return a column of the most frequent levels, and one for all other values, with a warning that says so."""
+    """Return a column of the most frequent levels and one level for all other values, with a warning."""
     column = checked_dictionary(column, name)
     shares = column.counts if weights is None else np.bincount(column.codes + 1, weights, len(column.values) + 1)[1:]
     frequent: dict[Any, float] = dict.fromkeys(levels, 0.0)

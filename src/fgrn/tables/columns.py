@@ -20,10 +20,10 @@ from . import frames
 from .missing import is_missing_value, is_missing_word
 
 REPLACE = ("replace it", "leave it unknown")
-"""What to do about a value that cannot be one of a column."""
+"""The remedy for a value that cannot be in a column."""
 
 STOP_AT_UNSEEN = Remedy("stop at such a value", unseen="error")
-"""What to do where values that are no levels should not be taken as unknown."""
+"""The remedy if values that are not levels should be errors instead of unknown."""
 
 MOST_BITS = 64
 """Bits of the largest integer that can be a level: other programs that read model files do not accept longer ones."""
@@ -47,10 +47,10 @@ class Column:
         centers: one number for each bin, used where a number has to represent the bin.
         missing: values that mean a missing value, besides None and NaN.
         ordered: whether the levels are ordered (ordinal).
-        other: the level of all values that are none of the others, if there is one.
+        other: the level for all other values, if there is one.
         missing_words: whether words such as "?", "NA" and "" mean a missing value too, as in files, unless they are
             levels.
-        continuous: whether values are numbers that are taken as they are, neither levels nor in bins.
+        continuous: whether values are numbers that are used without levels or bins.
     """
 
     name: str
@@ -73,9 +73,9 @@ class Column:
                 values = [float(value) if isinstance(value, int) else value for value in values]
             object.__setattr__(self, field, tuple(values))
         if not isinstance(self.name, str):
-            raise SchemaError(f"A column is called by a word. Got {self.name!r} instead.", value=self.name)
+            raise SchemaError(f"The name of a column must be a text. Got {self.name!r} instead.", value=self.name)
         if None in self.levels:
-            raise SchemaError("unknown is no level.", column=self.name)
+            raise SchemaError("unknown is not a level.", column=self.name)
         twice = [level for level, count in Counter(self.levels).items() if count > 1]
         if twice:
             raise SchemaError(f"it has the level {twice[0]!r} twice.", column=self.name, value=twice[0])
@@ -111,7 +111,7 @@ class Column:
 
     @property
     def kind(self) -> str:
-        """What its values are, in a word: "numbers", "bins" of numbers, "ordered" levels, "levels", or "empty"."""
+        """The kind of the values, in one word: "numbers", "bins" of numbers, "ordered" levels, "levels", or "empty"."""
         if self.continuous:
             return "numbers"
         if not self.levels:
@@ -167,7 +167,7 @@ class Column:
         return column.spread(codes, frames.UNKNOWN, np.int32), unseen
 
     def _codes_of_few(self, values: Any) -> list[int] | None:
-        """The codes of a few values, looked up one by one; None if one of them is not written as a level is."""
+        """Return the codes of a few values, looked up one by one; None if one needs the full conversion."""
         if isinstance(values, np.ndarray) and len(values) < frames.SHORT and frames.is_numbers(values):
             values = values.tolist()
         if not frames.is_short_list(values):
@@ -194,7 +194,7 @@ class Column:
 
     @cached_property
     def _places(self) -> dict[Any, int]:
-        """The code of each level, and of each code for missing values."""
+        """The code of each level, and UNKNOWN for each value that means missing."""
         places: dict[Any, int] = {level: code for code, level in enumerate(self.levels)}
         return places | dict.fromkeys((*self.missing, None), frames.UNKNOWN)
 
@@ -246,7 +246,7 @@ def numeric(
         words = [value for value in plain if value not in codes and not is_number(value)]
         if words:
             raise SchemaError(
-                f"it holds {what}, and {words[0]!r} is no number.",
+                f"it holds {what}, and {words[0]!r} is not a number.",
                 column=name,
                 value=words[0],
                 remedies=(missing_remedy(words[0]), "name the levels of the column"),
@@ -267,7 +267,7 @@ def numeric(
 
 
 def continuous_numbers(values: Any, name: str, missing: tuple[Label, ...] | None) -> np.ndarray:
-    """Return a column that shall be continuous as float64; the error for one of words says to leave it out of these."""
+    """Return a column declared continuous as float64; the error for text says not to declare it so."""
     try:
         return numeric(values, name, missing or (), missing is None, "numbers")
     except SchemaError as error:
@@ -278,7 +278,7 @@ def continuous_numbers(values: Any, name: str, missing: tuple[Label, ...] | None
 
 
 def missing_remedy(value: Any) -> Remedy:
-    """What to do about a value that stands for a missing one."""
+    """Return the remedy for a value that stands for a missing one."""
     return Remedy("add it to the codes for missing values", "", missing=value)
 
 
@@ -317,7 +317,7 @@ def plain_value(value: Any, name: str) -> Any:
 
 
 def _remedy_for(value: Any) -> str:
-    """What to do with a value that cannot be a level."""
+    """Return the remedy for a value that cannot be a level."""
     if hasattr(value, "total_seconds"):
         return "turn it into a number, such as its hours (in pandas column.dt.total_seconds() / 3600)"
     if hasattr(value, "isoformat") or hasattr(value, "strftime"):

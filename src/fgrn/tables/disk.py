@@ -56,19 +56,19 @@ class Disk:
         return np.frombuffer(self._maps[-1], dtype=dtype, count=count, offset=at), self._begins + at
 
     def write(self, data: np.ndarray, place: int) -> None:
-        """Write to the file and not through the map, so that a full disk is an error and does not kill the process."""
+        """Write to the file, not to the memory map, so that a full disk is an error instead of killing the process."""
         with self._lock:
             write_at(self._file, data, place, self.folder)
 
     def kept(self, array: np.ndarray) -> np.ndarray:
-        """Return a copy of an array on disk; several threads may call this."""
+        """Return a copy of an array, stored on disk; several threads may call this."""
         with self._lock:
             mapped, place = self.room(array.size, array.dtype)
             self.write(array, place)
         return mapped.reshape(array.shape)
 
     def made(self, count: int, dtype: Any, part: Callable[[slice], np.ndarray]) -> np.ndarray:
-        """Return an array of `count` numbers on disk, computed part by part."""
+        """Return an array of `count` numbers on disk, computed part by part by a function."""
         with self._lock:
             mapped, place = self.room(count, dtype)
         for first in range(0, count, AT_ONCE):
@@ -95,7 +95,7 @@ def folder_for(folder: str | os.PathLike[str] | None) -> str:
 
 
 def unnamed(folder: str | os.PathLike[str] | None, owner: object = None) -> IO[bytes]:
-    """Return a new unbuffered file without a name in a folder, see `folder_for`.
+    """Return a new unbuffered temporary file without a name, in a folder as for `folder_for`.
 
     It is closed when its owner is garbage collected, if it has one.
     """
@@ -115,7 +115,7 @@ def unnamed(folder: str | os.PathLike[str] | None, owner: object = None) -> IO[b
 
 
 def write_at(file: IO[bytes], data: np.ndarray, place: int, folder: str | os.PathLike[str] | None) -> None:
-    """Write an array into a file at an offset; a full disk is an error that says what to do."""
+    """Write an array into a file at an offset; the error for a full disk says what to do."""
     view = memoryview(np.ascontiguousarray(data).reshape(-1).view(np.uint8).data)
     try:
         file.seek(place)
@@ -126,7 +126,7 @@ def write_at(file: IO[bytes], data: np.ndarray, place: int, folder: str | os.Pat
 
 
 def full(error: OSError, folder: str | os.PathLike[str] | None) -> TableFileError:
-    """Return the error for a cache that cannot be written."""
+    """Return the error for a cache file that cannot be written."""
     why = (error.strerror or str(error)).lower()
     return TableFileError(
         f"The cache in {folder_for(folder)!r} cannot be written: {why}. Nothing was left behind.",

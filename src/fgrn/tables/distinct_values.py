@@ -62,7 +62,7 @@ class Distinct:
         self._check_words()
 
     def join(self, other: Distinct) -> Distinct:
-        """Add the values of rows that come after these and were read elsewhere; returns itself."""
+        """Add the distinct values of later rows that were read elsewhere; returns this object."""
         self.rows += other.rows
         for value, share in other.weights.items():
             self.weights[value] = self.weights.get(value, 0.0) + share
@@ -77,13 +77,13 @@ class Distinct:
         return self
 
     def settle(self) -> None:
-        """Merge what is queued, so that reading the properties changes nothing any more."""
+        """Merge the values that are queued, so that reading the properties changes nothing any more."""
         self._merge_queue()
 
     def _check_words(self) -> None:
         if len(self.weights) > MOST_WORDS:
             raise SchemaError(
-                f"more than {MOST_WORDS:,} distinct values in the first {self.rows:,} rows looks like an identifier.",
+                f"more than {MOST_WORDS:,} distinct values in the first {self.rows:,} rows: probably an identifier.",
                 column=self.name,
                 remedies=Remedy("leave it out", "", drop=self.name),
             )
@@ -101,7 +101,7 @@ class Distinct:
             self._merge_queue()
 
     def _merge_queue(self) -> None:
-        """Merge the queued numbers into the sorted ones; done seldom, as it moves all of them."""
+        """Merge the queued numbers into the sorted ones; done rarely, because it copies all of them."""
         if not self._queue:
             return
         old = [(self._numbers, self._number_weights)] if len(self._numbers) else []

@@ -5,9 +5,9 @@
       RemoteTable    rows on the workers of a cluster, see `fgrn.learning.remote.cluster`
 
 A table that has just been read is about its own columns; `on` gives the same rows by the numbers that the variables of
-a network have. Weights go with the rows. Engines read blocks of an `Evidence`. Learning asks a table for the E-step
-over its rows, which is made where these are: nothing else depends on the place, but what takes memory (merging equal
-rows, holding messages), and that is decided where learning chooses its E-step.
+a network have. Weights go with the rows. Engines read blocks of an `Evidence`. Learning gets the E-step over the rows
+from the table, which builds it where the rows are: nothing else depends on the place, except what needs memory
+(merging equal rows, holding messages), which are decided where learning chooses its E-step.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MOST_WEIGHT = 1e100
 
 
 class Variables(Protocol):
-    """The names and labels of variables by number, as a Plan or any model has them."""
+    """The protocol of an object with the names and labels of variables by number, such as a Plan or a model."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ class Variables(Protocol):
 
 @dataclass(frozen=True)
 class NamedStates:
-    """Names and labels of variables that belong to no model yet; see `Variables`."""
+    """Names and labels of variables that do not belong to a model yet; see `Variables`."""
 
     names: tuple[str, ...]
     labels: tuple[Labels, ...]
@@ -72,16 +72,16 @@ class NamedStates:
 
 
 class ArrayStore(Protocol):
-    """Keeps arrays outside of memory; see `fgrn.tables.disk`."""
+    """The protocol of a store for arrays outside of memory; see `fgrn.tables.disk`."""
 
     def kept(self, array: np.ndarray) -> np.ndarray:
-        """A copy of an array in the store."""
+        """Return a copy of an array in the store."""
 
     def made(self, count: int, dtype: Any, part: Callable[[slice], np.ndarray]) -> np.ndarray:
-        """An array of `count` numbers, made part by part."""
+        """Return an array of `count` numbers in the store, computed part by part."""
 
     def release(self) -> None:
-        """Free the memory that arrays of the store take."""
+        """Free the memory used by arrays of the store."""
 
 
 class EncodedTable(ABC):
@@ -97,7 +97,7 @@ class EncodedTable(ABC):
     @property
     @abstractmethod
     def place(self) -> RowsPlace:
-        """Where the rows are."""
+        """The place of the rows: "memory", "disk" or "workers"."""
 
     @property
     @abstractmethod
@@ -116,7 +116,7 @@ class EncodedTable(ABC):
 
     @abstractmethod
     def on(self, variables: Variables) -> Self:
-        """Return the same rows with columns numbered by other variables; a column that is none of them is an error."""
+        """Return the same rows with columns numbered by the given variables; other columns are an error."""
 
     @abstractmethod
     def scaled(self, log_scale: float) -> Self:
@@ -124,14 +124,14 @@ class EncodedTable(ABC):
 
     @abstractmethod
     def estep(self, make: Callable[[Evidence, str], Any]) -> Any:
-        """The E-step over all rows, from a function of the rows in one place and what these are called: "of all"."""
+        """Return the E-step over all rows, built by `make` from the rows of one place and their name in errors."""
 
     @abstractmethod
     def digests(self) -> dict[str, Any]:
-        """The number of rows, and digests of names, values and weights: what checkpoints compare."""
+        """Return the number of rows, and hashes of names, values and weights, which checkpoints compare."""
 
     def here(self) -> Evidence:
-        """The rows as this process reads them; an error if they are on other machines."""
+        """Return the rows as `Evidence` that this process can read; an error if they are on other machines."""
         raise LearningError("These rows are on the workers of a cluster, and cannot be read here.")
 
     @property
@@ -140,28 +140,28 @@ class EncodedTable(ABC):
         return self.place == "memory"
 
     def edges(self) -> frozenset[int]:
-        """The variables that have a column, by number."""
+        """Return the numbers of the variables that have a column."""
         return frozenset((self.slot >= 0).nonzero()[0].tolist())
 
     def soft_edges(self) -> frozenset[int]:
-        """The variables on which some row has a distribution."""
+        """Return the variables for which some row has a distribution instead of a value."""
         return frozenset()
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence(EncodedTable):
-    """The evidence in rows, as arrays that this process reads; variable e has a column if `slot[e] >= 0`.
+    """The evidence in rows, as arrays that this process can read; variable e has a column if `slot[e] >= 0`.
 
     codes        (rows, columns): the state, UNKNOWN, or SOFT; column by column, of as few bytes as will do
     soft         (rows, width): distributions, those of edge e from column `soft_offset[e]` on; each sums to one,
                  or is all zero where a value was impossible in itself
-    log_scale    (rows,): the logarithm of what was taken out of the distributions
-    begins       (rows,): where a sequence begins, if rows follow each other; else empty
+    log_scale    (rows,): the logarithm of the scale divided out of the distributions
+    begins       (rows,): where a sequence begins, if rows are steps of sequences; else empty
     inserted     (rows,): which steps of sequences the table does not have; empty if it has all. They are without
                  values, and count as no rows
     numbers      (rows, continuous columns): their values, NaN where one is missing; no columns if there are none
     disk         where the arrays are, and where more can be kept, if that is not in memory
-    row_weights  (rows,): how often each row counts, once unless given
+    row_weights  (rows,): the weight of each row, 1 unless given
     origins      where rows come from, one for each run of rows: the number of its first row, what they are a part of,
                  and the number of each row in that
     """
@@ -220,12 +220,12 @@ class Evidence(EncodedTable):
 
     @property
     def given_weights(self) -> np.ndarray:
-        """(rows,): how often each row of the table counts; 0 for a step that was inserted."""
+        """(rows,): the weight of each row of the table; 0 for a time step that was inserted."""
         return np.where(self.inserted, 0.0, self.row_weights) if len(self.inserted) else self.row_weights
 
     @property
     def is_weighted(self) -> bool:
-        """Whether weights were given; if not, every row counts once."""
+        """Whether weights were given; if not, every row has weight 1."""
         return self.row_weights.strides != (0,)
 
     @property
@@ -235,7 +235,7 @@ class Evidence(EncodedTable):
 
     @property
     def unknown_rows(self) -> np.ndarray:
-        """(rows,): whether nothing is known in a row."""
+        """(rows,): whether all values of a row are missing."""
         unknown = np.isnan(self.numbers).all(axis=1) if self.numbers.shape[1] else np.ones(self.rows, dtype=bool)
         for column in self.slot[self.slot >= 0].tolist():
             unknown &= self.codes[:, column] == UNKNOWN
@@ -250,14 +250,14 @@ class Evidence(EncodedTable):
         return self.with_arrays(slot=slot, soft_offset=offsets[slot])
 
     def with_arrays(self, **others: Any) -> Evidence:
-        """The same rows with other arrays, by name: `dataclasses.replace`, which takes five times as long."""
+        """Return the same rows with some arrays replaced, by name; five times as fast as `dataclasses.replace`."""
         mine, found = self.__dict__, object.__new__(Evidence)
         found.__dict__.update({name: mine[name] for name in _FIELDS}, **others)
         found.__post_init__()
         return found
 
     def scaled(self, log_scale: float) -> Evidence:
-        """See `EncodedTable`. One number for all rows takes no room."""
+        """See `EncodedTable`. One number for all rows is stored once."""
         if not log_scale:
             return self
         same = len(self.log_scale) and self.log_scale.strides == (0,)
@@ -273,7 +273,7 @@ class Evidence(EncodedTable):
         return self
 
     def digests(self) -> dict[str, Any]:
-        """See `EncodedTable`. Where the rows are kept is no part of it."""
+        """See `EncodedTable`. The hashes do not depend on where the rows are stored."""
         values = ["codes", "soft", "slot", "soft_offset", "log_scale", "begins"]
         values += ["numbers"] if self.numbers.shape[1] else []
         return {
@@ -291,7 +291,7 @@ class Evidence(EncodedTable):
         return error.changed(message=f"{error.message} Row {row:,} {among} is {self.origin_of(row)}.")
 
     def origin_of(self, row: int) -> str:
-        """Return where a row comes from, in words."""
+        """Return a text that says where a row comes from."""
         first, where, numbers = next(origin for origin in reversed(self.origins) if origin[0] <= row)
         return f"row {int(numbers[row - first]):,} of {where}"
 
@@ -306,7 +306,7 @@ class Evidence(EncodedTable):
         )  # fmt: skip
 
     def with_distribution(self, edge: int, name: str, states: int, **others: Any) -> tuple[Evidence, np.ndarray]:
-        """The rows with a distribution on a variable in place of what is known of it, and a view of its (rows, states).
+        """Return the rows with a distribution as the evidence on a variable, and a view of it, (rows, states).
 
         The distribution is to be written there; until then all states have the weight 1. `others` are arrays of the
         rows, by name, that are changed at the same time.
@@ -329,7 +329,7 @@ class Evidence(EncodedTable):
         return found, soft[:, others_end:]
 
     def in_batches(self, size: int, seed: int) -> list[Evidence]:
-        """All rows in batches of at most `size`, nearly equal: drawn at random, on disk as they follow each other."""
+        """Return all rows in nearly equal batches of at most `size`: random rows in memory, consecutive on disk."""
         count = -(-self.rows // size)
         ends = [self.rows * number // count for number in range(count + 1)]
         order = None if self.disk is not None else np.random.default_rng((seed, ROWS_OF_BATCHES)).permutation(self.rows)
@@ -338,7 +338,7 @@ class Evidence(EncodedTable):
         return [replace(one, disk=self.disk) for one in found]
 
     def without(self, column: str) -> Evidence:
-        """The same rows, with nothing known of one column."""
+        """Return the same rows with one column set to missing."""
         place = self.columns.index(column)
         slot = np.where(self.slot == place, -1, self.slot - (self.slot > place))
         return replace(
@@ -347,12 +347,12 @@ class Evidence(EncodedTable):
         )  # fmt: skip
 
     def release(self) -> None:
-        """Free the memory that rows on disk take."""
+        """Free the memory used by rows on disk."""
         if self.disk is not None:
             self.disk.release()
 
     def soft_edges(self) -> frozenset[int]:
-        """The edges on which some row has a distribution."""
+        """Return the edges for which some row has a distribution instead of a value."""
         return frozenset((self.soft_offset >= 0).nonzero()[0].tolist()) if self.soft.shape[1] else frozenset()
 
     def known(self, edge: int) -> np.ndarray:
@@ -390,7 +390,7 @@ _FIELDS = tuple(one.name for one in fields(Evidence))
 
 
 def column_of_each(variables: Variables, columns: Iterable[str]) -> np.ndarray:
-    """Return the number of each variable's column, -1 where it has none; a column that is no variable is an error."""
+    """Return the number of each variable's column, -1 where it has none; other columns are an error."""
     slot = np.full(len(variables.names), -1)
     for position, name in enumerate(columns):
         if name not in variables.index:

@@ -1,4 +1,4 @@
-"""Values of a column that are equal but of different kinds: True and 1, False and 0, which count as one state."""
+"""Values of a column that are equal but of different types, True and 1 or False and 0, which are one state."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..core.exceptions import TableWarning, warn
 
 
 def distinct(values: Iterable[Any], column: str) -> dict[Any, None]:
-    """Return each value of a column but None once, in their order; a warning if a truth value and a number are one."""
+    """Return the distinct values of a column without None, in order; warn if a truth value and a number are equal."""
     values = [value for value in values if value is not None]
     truths = {value for value in values if isinstance(value, bool)}
     both = [int(value) for value in values if not isinstance(value, bool) and value in truths] if truths else []

@@ -23,7 +23,7 @@ FEW_ROWS_OF_PANDAS = 64
 """A pandas frame of at most so many rows is read value by value, which is faster than through narwhals."""
 
 SHORT = 32
-"""A list of fewer values is read value by value: a dictionary of them would take longer than it saves."""
+"""Shorter lists are read value by value: dictionary encoding would take longer than it saves."""
 
 Data: TypeAlias = Any
 """A mapping of names to columns (lists, arrays, series, or one value for all rows), or a dataframe."""
@@ -131,7 +131,7 @@ def is_bare(column: Any) -> bool:
 
 
 def is_short_list(column: Any) -> bool:
-    """Return whether a column is a list of so few values that it is read value by value."""
+    """Return whether a column is a list that is short enough to be read value by value."""
     return type(column) is list and len(column) < SHORT
 
 

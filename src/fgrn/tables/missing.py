@@ -1,4 +1,4 @@
-"""What counts as a missing value: None, NaN and their kin in any table, and words such as "?" and "NA"."""
+"""The definition of a missing value: None, NaN and similar values in any table, and words such as "?" and "NA"."""
 
 from __future__ import annotations
 

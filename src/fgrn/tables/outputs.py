@@ -1,4 +1,4 @@
-"""Tables as results: a table with some columns replaced, of the kind it came as and, where values fit, of its types."""
+"""Tables as results: a table with some columns replaced, of the same kind as the input and, if possible, its types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the columns of a table mean: levels, their order, codes for missing values, bins of numbers.
+"""Schemas: the meaning of the columns of a table (levels and their order, codes for missing values, bins of numbers).
 
 A `Schema` is inferred from a table, printed, changed, and saved with a model, so that later tables are read in the same
 way.
@@ -91,8 +91,8 @@ class Schema(Mapping[str, Column]):
             categories: the levels of some columns in order; categorical columns of a frame have their own.
             keep_empty: whether a column without any observed value is kept, without levels and with a warning,
                 instead of being an error.
-            continuous: the columns whose numbers are taken as they are, for models that know such columns; "auto" for
-                all columns that would have bins.
+            continuous: the continuous columns, whose numbers are used without bins, for models that support them;
+                "auto" for all columns that would have bins.
         """
         settings.whole("bins", bins, 2, SchemaError)
         settings.whole("max_levels", max_levels, 1, SchemaError)
@@ -123,7 +123,7 @@ class Schema(Mapping[str, Column]):
             raise SchemaError(f"{_columns_have(empty)} no known value.", value=tuple(empty), remedies=remedy)
         if empty:
             what = "it" if len(empty) == 1 else "them"
-            text = f"{_columns_have(empty)} no known value, so nothing is learnt of {what}."
+            text = f"{_columns_have(empty)} no known value, so nothing is learnt about {what}."
             warn(text, EmptyColumnWarning, value=tuple(empty))
         if codes is None:
             table_warnings.warn_of_missing_words(table_warnings.words_as_missing(found, columns))
@@ -153,12 +153,12 @@ class Schema(Mapping[str, Column]):
 
     @property
     def states(self) -> dict[str, list[Label]]:
-        """The levels by column, as `fgrn.lvm` and others take `observed`; columns without levels are left out."""
+        """The levels by column, as `fgrn.lvm` and similar functions take them; columns without levels are left out."""
         return {name: list(column.levels) for name, column in self._columns.items() if column.levels}
 
     @property
     def continuous(self) -> tuple[str, ...]:
-        """The names of the columns whose numbers are taken as they are."""
+        """The names of the continuous columns, whose numbers are used without bins."""
         return tuple(name for name, column in self._columns.items() if column.continuous)
 
     def with_column(self, name: str, **changes: Any) -> Schema:
@@ -219,12 +219,12 @@ class Schema(Mapping[str, Column]):
             raise SchemaError(**self.unseen_parts(strange))
         if strange:
             parts = self.unseen_parts(strange)
-            parts["message"] += " Kept as it is, and treated as unknown." if kept else " Treated as unknown."
+            parts["message"] += " Kept unchanged, and treated as unknown." if kept else " Treated as unknown."
             warn(kind=UnseenLevelWarning, remedies=STOP_AT_UNSEEN, **parts)
         return out
 
     def unseen_parts(self, strange: Mapping[str, Mapping[Any, int]]) -> dict[str, Any]:
-        """Return the parts of a report (see `Report`) on values that are no levels.
+        """Return the parts of a `Report` about values that are not among the levels.
 
         Args:
             strange: by column, such values and how often each is there.
@@ -237,7 +237,7 @@ class Schema(Mapping[str, Column]):
         return {"message": " ".join([told[0], *rest, *more]), "column": name, "value": next(iter(found))}
 
     def as_dict(self) -> list[dict[str, Any]]:
-        """Return the schema as lists and mappings, as a model file stores it."""
+        """Return the schema as lists and mappings, in the form of model files."""
         kept = []
         for column in self.values():
             record: dict[str, Any] = {"name": column.name, "levels": list(column.levels)}
@@ -251,7 +251,7 @@ class Schema(Mapping[str, Column]):
 
     @classmethod
     def from_dict(cls, records: Sequence[Mapping[str, Any]]) -> Schema:
-        """Return the schema that `as_dict` has written."""
+        """Return the schema from the form that `as_dict` returns."""
         return cls(Column(**dict(record)) for record in records)
 
     def __repr__(self) -> str:
@@ -263,7 +263,7 @@ class Schema(Mapping[str, Column]):
                     column.name,
                     f"{len(column.levels):3}",
                     column.kind,
-                    shortened(column.levels, 6) or ("(as they are)" if column.continuous else "(nothing known)"),
+                    shortened(column.levels, 6) or ("(without bins)" if column.continuous else "(nothing known)"),
                     codes,
                 ]
             )
@@ -310,7 +310,7 @@ def _columns_of(data: Any, weights: Any) -> dict[str, Any]:
 
 
 def _codes_text(codes: Iterable[Label]) -> str:
-    """Return the codes for missing values as text, each once, be it a word or a number."""
+    """Return the codes for missing values as text, without repeats of the same word or number."""
     return shortened(dict.fromkeys(map(str, codes)))
 
 

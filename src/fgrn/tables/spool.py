@@ -1,4 +1,4 @@
-"""Batches of rows, and a temporary file that keeps them to be read again."""
+"""Batches of rows, and a temporary file that stores them to be read again."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Spool:
         self.left_out: Counter[str] = Counter()
 
     def fill(self, batches: Iterable[Batch]) -> None:
-        """Write all batches to the file, and remember where each comes from."""
+        """Write all batches to the file, and store the origin of each."""
         import pyarrow as pa
 
         options = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -52,7 +52,7 @@ class Spool:
                 raise full(error, self.folder) from error
 
     def batches(self, rows: int) -> Iterator[Batch]:
-        """All batches in their order, cut to at most `rows` rows each."""
+        """Yield all batches in order, split into at most `rows` rows each."""
         import pyarrow as pa
 
         for place, where, numbers in self.places:
@@ -63,7 +63,7 @@ class Spool:
 
 
 def without_dictionaries(table: Any) -> Any:
-    """An Arrow table whose dictionary columns are written out as plain text."""
+    """Return an Arrow table with its dictionary columns converted to plain text."""
     import pyarrow as pa
 
     columns = [
@@ -76,7 +76,7 @@ def without_dictionaries(table: Any) -> Any:
 
 
 def with_dictionaries(table: Any) -> Any:
-    """An Arrow table whose text columns are dictionary-encoded, which is compact and quick to read."""
+    """Return an Arrow table with its text columns dictionary-encoded, which is compact and fast to read."""
     import pyarrow as pa
 
     columns = []
@@ -88,7 +88,7 @@ def with_dictionaries(table: Any) -> Any:
 
 
 def _as_arrow(batch: Batch) -> Any:
-    """The frame of a batch as a table of Arrow."""
+    """Return the frame of a batch as an Arrow table."""
     import pyarrow as pa
 
     if hasattr(batch.frame, "column_names"):
@@ -98,7 +98,7 @@ def _as_arrow(batch: Batch) -> Any:
     else:
         frame = frames.narwhals_frame(batch.frame)
         try:
-            return frame.to_arrow().select(frame.columns)  # the index of a pandas frame is no column
+            return frame.to_arrow().select(frame.columns)  # the index of a pandas frame is not a column
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
             columns = {name: frame[name].to_list() for name in frame.columns}
     try:
@@ -111,7 +111,7 @@ def _as_arrow(batch: Batch) -> Any:
 
 
 def cut(batch: Batch, rows: int) -> Iterator[Batch]:
-    """A batch cut into batches of at most `rows` rows."""
+    """Yield a batch as batches of at most `rows` rows."""
     if len(batch.numbers) <= rows:
         yield batch
         return

@@ -152,13 +152,13 @@ class Stream:
 
     @property
     def called(self) -> str:
-        """The name of the source in errors."""
+        """The name of the source in error messages."""
         if isinstance(self._source, (str, os.PathLike)):
             return name_in_errors(os.fspath(self._source))
         return f"This {type(self._source).__name__}"
 
     def again(self) -> Stream:
-        """Return the stream such that it can be iterated repeatedly: an iterator is copied to disk."""
+        """Return a stream that can be iterated repeatedly: an iterator is copied to disk."""
         if self._spool is None and is_read_once(self._source):
             spool = Spool(self.cache)
             spool.fill(self._read_source())
@@ -185,7 +185,7 @@ class Stream:
         return self._has_nulls or not self._is_text
 
     def tell(self) -> None:
-        """Warn of skipped rows, and once of words taken as missing values by default."""
+        """Warn of skipped rows and, once, of words taken as missing values by default."""
         if self.left_out:
             warn(f"{self.called}: {self.report()}", FgrnWarning)
         if self._text.missing_by_default and not self._has_warned_of_missing:

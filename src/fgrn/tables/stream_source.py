@@ -48,7 +48,7 @@ def expanded_path(name: str, kind: str | None) -> list[str]:
             raise TableFileError(f"The folder {name!r} has no table in it ({', '.join(table_file.FORMATS)}).")
         if any("=" in part for file in files for part in Path(file).relative_to(name).parts[:-1]):
             python = f"pyarrow.dataset.dataset({name!r}, partitioning='hive')"
-            told = "the folders in it are named like values of a column, which is not read."
+            told = "its folders are named like values of a column (partitions), and that column is not read."
             remedy = Remedy("read that, too,", python, partitioning="hive")
             warn(told, FgrnWarning, file=repr(name), remedies=remedy)
         return files

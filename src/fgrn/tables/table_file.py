@@ -52,7 +52,7 @@ def format_of(path: str, given: str | None = None) -> str:
         if Path(path).is_dir():
             raise TableFileError(f"{path!r} is a folder, not a table.")
         raise TableFileError(
-            f"the format of a table is told by the end of its name ({', '.join(FORMATS)}, each also .gz).",
+            f"the format of a table must be given by the extension of its name ({', '.join(FORMATS)}, each also .gz).",
             file=repr(path),
             remedies=("rename it", Remedy(f"state the format ({', '.join(TABLE_KINDS)})", format=...)),
         )

@@ -148,7 +148,7 @@ def check_column_name(name: str) -> None:
 
 def _no_text(value: str, **place: Any) -> SchemaError:
     """Return the error for a string with a lone surrogate."""
-    what = f"{value!r}{'' if place else ', the name of a column,'} is no text"
+    what = f"{value!r}{'' if place else ', the name of a column,'} is not text"
     return SchemaError(
         f"{what}: it holds half of a pair of surrogates, which no file can hold.",
         value=value,

@@ -16,8 +16,8 @@ from .text_source import SAMPLE_BYTES
 DELIMITERS = {",": "','", ";": "';'", "\t": "tabs", "|": "'|'"}
 """The delimiters between values, and their names in messages; the first is taken unless others fit better."""
 
-NO_HEADER = Remedy("if the first line is a row, say {}", header=False)
-"""What to do about names of columns that are none."""
+NO_HEADER = Remedy("if the first line is data, use {}", header=False)
+"""The remedy if the first line does not contain column names."""
 
 SAMPLE_LINES = 50
 """The number of lines that are read to find the delimiter."""
@@ -31,7 +31,7 @@ def detect_delimiter(sample: bytes, where: str) -> str:
         _warn_of_blanks(lines, where)
     else:
         warn(
-            f"values are separated by {DELIMITERS[delimiter]}, it seems.",
+            f"values seem to be separated by {DELIMITERS[delimiter]}.",
             FgrnWarning,
             file=where,
             value=delimiter,
@@ -41,7 +41,7 @@ def detect_delimiter(sample: bytes, where: str) -> str:
 
 
 def _warn_of_blanks(text: str, where: str) -> None:
-    """Warn of lines without a comma that have equally many words, two or more, as where blanks separate values."""
+    """Warn if lines contain no comma but the same number of words, two or more, as if spaces separated the values."""
     lines = [line.strip() for line in text.splitlines()[:SAMPLE_LINES] if line.strip()]
     counts = {len(line.split()) for line in lines}
     if len(lines) < 3 or len(counts) > 1 or min(counts) < 2 or any("," in line or '"' in line for line in lines):
@@ -51,14 +51,14 @@ def _warn_of_blanks(text: str, where: str) -> None:
         f"each line is taken as one value, and each has {counts.pop()} words.",
         FgrnWarning,
         file=where,
-        remedies=Remedy("if blanks separate values, say {}", delimiter=" ")
+        remedies=Remedy("if spaces separate values, use {}", delimiter=" ")
         if single
-        else "if blanks separate values, replace each run of them with a comma",
+        else "if spaces separate values, replace each run of them with a comma",
     )
 
 
 def delimiter_of(text: str) -> str:
-    """Return the delimiter with which most of the first lines have equally many values; a comma if in doubt."""
+    """Return the delimiter with which most of the first lines have the same number of values; a comma if unclear."""
     best, most = ",", 0.5
     for delimiter in DELIMITERS:
         with suppress(csv.Error):

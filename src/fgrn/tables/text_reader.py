@@ -1,4 +1,4 @@
-"""Reading text tables (CSV, TSV) in batches with constant memory; a table in memory is all batches together.
+"""Reading text tables (CSV, TSV) in batches with constant memory; a table in memory is the batches joined.
 
 Blocks of whole records (`text_records`) are parsed by Arrow, each value as text (`text_types` converts numbers). Values
 are trimmed. In a table of one column an empty line is a row with a missing value; in others empty lines are skipped, as
@@ -40,13 +40,13 @@ LONGEST_SHOWN = 40
 """The most characters of a value in an error."""
 
 ENCODING = Remedy("state the encoding, such as cp1252,", encoding=...)
-"""What to do about bytes that are no text in UTF-8."""
+"""The remedy for bytes that are not UTF-8 text."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class BadRow(NamedTuple):
-    """A row that cannot be read: where it is, and why.
+    """A row that cannot be read: its position and the reason.
 
     `row` is counted from 0 and `line`, if known, from 1; `kind` is the reason in a few words; `column` and `value` are
     given if one value is the reason. A `fatal` row is an error even if bad rows are skipped. The `remedies` are those

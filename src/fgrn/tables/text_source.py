@@ -35,7 +35,7 @@ UNPACKED_RATIO = 100
 
 
 class ByteSource(Protocol):
-    """A source of bytes that is read from begin to end."""
+    """The protocol of a source of bytes that is read from start to end."""
 
     def read(self, size: int, /) -> bytes:
         """Return at most `size` bytes, as soon as there are any; none at the end."""
@@ -123,7 +123,7 @@ class _Stdin(io.RawIOBase):
 
 
 def no_file(name: str) -> TableFileError:
-    """The error for a table that is not there."""
+    """Return the error for a table file that does not exist."""
     return TableFileError(f"There is no file {name!r}.", value=name, remedies="check the name and the folder")
 
 
@@ -227,8 +227,8 @@ def _encoding_of(data: bytes, where: str, encoding: str | None) -> tuple[bytes, 
             "this is not a text file.",
             file=where,
             remedies=(
-                Remedy("if it is Parquet, say {}", format="parquet"),
-                Remedy("if it is text with two bytes a letter, say {} (or utf-16-be)", encoding="utf-16-le"),
+                Remedy("if it is Parquet, use {}", format="parquet"),
+                Remedy("if it is text with two bytes per letter, use {} (or utf-16-be)", encoding="utf-16-le"),
             ),
         )
     return mark, kind

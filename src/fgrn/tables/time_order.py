@@ -1,7 +1,7 @@
-"""Rows of sequences in the order of time: which row is at which step, where sequences begin, which steps are missing.
+"""Rows of sequences sorted by time: the row of each step, the beginnings of sequences, and missing steps.
 
-Tables of logs are rarely sorted: rows of several sequences come mixed, and steps are missing. A missing step is
-inserted as a row without values, so that what is hidden moves on there as well.
+Tables of logs are often unsorted: rows of several sequences are mixed, and steps are missing. A missing step is
+inserted as a row without values, so that the hidden state makes a transition there as well.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ACCEPTED = Remedy("accept this", "HiddenMarkovModel(step=None)", step=None)
 
 
 def check_two_columns(sequence: Any, time: Any) -> None:
-    """Refuse one name for the columns of sequences and of times."""
+    """Raise an error if the columns of sequences and of times have the same name."""
     if isinstance(sequence, str) and isinstance(time, str) and sequence == time:
         raise EvidenceError("is 'sequence' and 'time' at once.", column=sequence, remedies="name two columns")
 
@@ -51,7 +51,7 @@ class TimeOrder:
 
     @classmethod
     def of(cls, count: int, sequence: Any = None, time: Any = None, step: Any = "auto") -> TimeOrder:
-        """The order of the rows of a table in time.
+        """Return the order in time of the rows of a table.
 
         Args:
             count: how many rows.
@@ -74,7 +74,7 @@ class TimeOrder:
         _refuse_equal_times(order, begins, moments[order], sequence is not None)
         if not numeric and not (step is None or step == "auto"):
             raise EvidenceError(
-                "is given, and the times are words, neither numbers nor dates.",
+                "is given, but the times are neither numbers nor dates.",
                 setting="step",
                 value=step,
                 remedies=("give times that are numbers or ISO dates", Remedy("only order the rows", step=None)),
@@ -89,7 +89,7 @@ class TimeOrder:
         return np.append(np.flatnonzero(self.begins)[1:], len(self.rows)) - 1
 
     def evidence(self, table: Evidence) -> Evidence:
-        """The rows of an encoded table in this order, with missing steps."""
+        """Return the rows of an encoded table in this order, with the missing steps inserted."""
         if self.as_given and table.disk is None:
             return table.with_arrays(begins=self.begins)
         codes = np.full((len(self.rows), table.codes.shape[1]), frames.UNKNOWN, dtype=table.codes.dtype, order="F")
@@ -111,7 +111,7 @@ class TimeOrder:
 
 
 def as_nanoseconds(step: Any) -> Any:
-    """A time between two steps that is a timedelta as a number of nanoseconds; anything else as it is."""
+    """Return a step length that is a timedelta as a number of nanoseconds; anything else unchanged."""
     if isinstance(step, np.timedelta64):
         return int(step.astype("timedelta64[ns]").astype(np.int64))
     if isinstance(step, timedelta):
@@ -120,14 +120,14 @@ def as_nanoseconds(step: Any) -> Any:
 
 
 def _changes(ids: np.ndarray) -> np.ndarray:
-    """Where a value differs from the one before."""
+    """Return a mask of the values that differ from the one before."""
     begins = np.ones(len(ids), dtype=bool)
     begins[1:] = ids[1:] != ids[:-1]
     return begins
 
 
 def _runs_of_sequences(sequence: Any, count: int) -> tuple[np.ndarray, list[int], tuple[Any, ...]]:
-    """Runs of rows of one sequence: where each begins, (rows,), the number of its sequence, and the sequences' names.
+    """Return runs of consecutive rows of one sequence: their beginnings, sequence numbers, and the sequences' names.
 
     Sequences are numbered in the order of their first rows. There are more runs than names if they are mixed.
     """
@@ -142,7 +142,7 @@ def _runs_of_sequences(sequence: Any, count: int) -> tuple[np.ndarray, list[int]
     if not isinstance(column, frames.DictionaryColumn) and not (isinstance(column, np.ndarray) and column.ndim == 1):
         row = next(row for row, value in enumerate(frames.as_list(column)) if not isinstance(value, Hashable))
         value = frames.as_list(column)[row]
-        raise EvidenceError(f"{value!r} is no name of a sequence.", row=row, value=value)
+        raise EvidenceError(f"{value!r} is not the name of a sequence.", row=row, value=value)
     keys = column if isinstance(column, np.ndarray) else column.codes
     begins = _changes(keys)
     number_of: dict[Any, int] = {}
@@ -158,7 +158,7 @@ def _runs_of_sequences(sequence: Any, count: int) -> tuple[np.ndarray, list[int]
 
 
 def _moments(time: Any, count: int) -> tuple[np.ndarray, bool]:
-    """The time of each row as something that is sorted, and whether it is a number, dates in nanoseconds.
+    """Return the time of each row in a sortable form, and whether it is numeric (dates in nanoseconds).
 
     Words are read as numbers if all of them are numbers, else as dates if all of them are ISO dates; other words are
     sorted as texts, with a warning.
@@ -185,7 +185,7 @@ def _moments(time: Any, count: int) -> tuple[np.ndarray, bool]:
 
 
 def _read_objects(values: list[Any]) -> np.ndarray:
-    """Dates, with time zones or without, or lengths of time, as NumPy's; an error if they are something else."""
+    """Return dates, with or without time zones, or durations as NumPy's types; an error for other objects."""
     lengths = all(isinstance(value, timedelta) for value in values)
     try:
         with warnings.catch_warnings():
@@ -198,7 +198,7 @@ def _read_objects(values: list[Any]) -> np.ndarray:
 
 
 def _refuse_equal_times(order: np.ndarray, begins: np.ndarray, moments: np.ndarray, parted: bool) -> None:
-    """An error if two rows of one sequence, here in order, have the same time."""
+    """Raise an error if two consecutive rows of one sequence have the same time."""
     same = np.flatnonzero(~begins[1:] & (moments[1:] == moments[:-1]))
     if len(same):
         one, other = (int(order[place]) for place in (same[0], same[0] + 1))
@@ -212,7 +212,7 @@ def _refuse_equal_times(order: np.ndarray, begins: np.ndarray, moments: np.ndarr
 
 
 def _read_words(words: np.ndarray) -> np.ndarray:
-    """Words as whole numbers, numbers or ISO dates, the first that all of them are; else as they are."""
+    """Return words as integers, numbers or ISO dates, the first type that fits all of them; else unchanged."""
     dated = all(word.strip()[:1].isdigit() for word in words.tolist())  # "now" and "today" are words
     for kind in ("int64", "float64", *(["datetime64[ns]"] if dated else [])):
         try:
@@ -227,7 +227,7 @@ def _read_words(words: np.ndarray) -> np.ndarray:
 
 
 def _warn_of_words(words: np.ndarray) -> None:
-    """Warn that times are texts; show two that are sorted otherwise than they came, if there are any."""
+    """Warn that times are texts; give two whose sorted order differs from the order of the rows, if there are any."""
     turned = np.flatnonzero(words[1:] < words[:-1])
     first = str(words[int(turned[0]) + 1 if len(turned) else 0])
     example = f"{first!r} before {str(words[turned[0]])!r}" if len(turned) else f"such as {first!r}"
@@ -242,7 +242,7 @@ def _warn_of_words(words: np.ndarray) -> None:
 def _with_missing_steps(
     order: np.ndarray, begins: np.ndarray, moments: np.ndarray, step: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The order and beginnings with steps inserted where times are more than one step apart."""
+    """Return the order and the beginnings with steps inserted where times are more than one step apart."""
     apart = np.diff(moments, prepend=moments[:1]).astype(np.float64)
     apart[begins] = 0
     positive = apart[apart > 0]
@@ -266,7 +266,7 @@ def _with_missing_steps(
                 f"is {step:g}, at which {more.sum():,.0f} steps are missing between {len(order):,} rows.",
                 setting="step",
                 value=step,
-                remedies=("give a longer one", Remedy("let rows follow each other", step=None)),
+                remedies=("give a longer one", Remedy("take rows as consecutive steps", step=None)),
             )
         if (apart[apart > 0] == length).mean() < REGULAR:
             _warn_of_irregular_times()
@@ -284,9 +284,9 @@ def _with_missing_steps(
 
 def _warn_of_irregular_times() -> None:
     warn(
-        "The times have no regular step, so that rows follow each other whatever the time between them.",
+        "The times have no regular step, so that rows are taken as consecutive steps.",
         FgrnWarning,
-        remedies=(ACCEPTED, Remedy("say how long a step is", "HiddenMarkovModel(step=...)", step=...)),
+        remedies=(ACCEPTED, Remedy("give the length of a step", "HiddenMarkovModel(step=...)", step=...)),
     )
 
 

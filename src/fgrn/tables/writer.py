@@ -1,4 +1,4 @@
-"""Writing tables batch by batch, with the complete file or none as the result."""
+"""Writing tables batch by batch; the result is the complete file, or no file if an error occurs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TableWriter:
         arrow.write_csv(table, self._sink, table_file.text_options(self._kind, header=first))
 
     def close(self) -> None:
-        """Write the end of the file."""
+        """Write the end of the file and close it."""
         if self._parquet is not None:
             self._parquet.close()
 

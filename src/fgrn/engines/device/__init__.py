@@ -1,1 +1,1 @@
-"""The torch engine: trees of blocks as batched products by depth and shape, on a GPU or any other device of PyTorch."""
+"""The torch engine: networks as batched matrix products by depth and shape, on a GPU or another PyTorch device."""

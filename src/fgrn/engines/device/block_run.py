@@ -1,4 +1,4 @@
-"""Buffers on the device for blocks of rows of one size, made once, and on a GPU a CUDA graph of their steps."""
+"""Device buffers for blocks of rows of one size, allocated once, and on a GPU a CUDA graph of the steps."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class BlockRun:
 
     @cached_property
     def sums(self) -> Sums:
-        """The expected counts of all blocks so far."""
+        """The expected counts of all blocks so far, as one vector."""
         return Sums(self.sweep)
 
     def begin(self, vector: DeviceVector, counting: bool) -> None:

@@ -1,4 +1,4 @@
-"""The cliques of a Plan as a rooted tree in levels: its structure, without numbers.
+"""The cliques of a Plan as a rooted tree in levels: structure only, without parameters.
 
 A Diverter is a clique over its (product) space; a variable that ends at no Diverter is a clique of its own. What lies
 between two cliques is a link: a SISO table, or nothing where two Diverters share a variable. A leaf is a SISO whose
@@ -40,13 +40,13 @@ class CliquePart:
 
     @property
     def key(self) -> bytes:
-        """A key that is equal for parts with the same position and sizes in their cliques."""
+        """A key that is equal for variables with the same position and sizes in their cliques."""
         return b"" if self.index is None else self.index.tobytes()
 
 
 @dataclass(frozen=True, eq=False)
 class CliqueLink:
-    """The link of a clique to its parent: the variable at either end, and the number of the table between, or -1.
+    """The link of a clique to its parent: the variable at either end, and the number of the table between them, or -1.
 
     `downward`: whether the table leads from the parent (its input) to the child (its output).
     """
@@ -59,7 +59,7 @@ class CliqueLink:
 
 @dataclass(frozen=True, eq=False)
 class CliqueLeaf:
-    """A SISO from a clique to a variable with hard evidence, or none."""
+    """A SISO from a clique to a variable whose evidence is hard or missing."""
 
     part: CliquePart
     table: int
@@ -118,7 +118,7 @@ def clique_tree(plan: Plan, soft: frozenset[int]) -> CliqueTree:
 
 
 def _leaf_sisos(plan: Plan, ends: dict[int, list[CliquePart]], soft: frozenset[int]) -> set[int]:
-    """Return the SISO blocks whose output no block reads, and has hard evidence or none."""
+    """Return the SISO blocks whose output no block reads and has no soft evidence."""
     outputs = plan.siso_output.tolist()
     read = set(plan.siso_input.tolist())
     return {siso for siso, edge in enumerate(outputs) if not ends[edge] and edge not in read and edge not in soft}
@@ -130,7 +130,7 @@ def _rooted(
     leaves: list[CliqueLeaf],
     home: dict[int, CliquePart],
 ) -> CliqueTree:
-    """Root every connected tree at its centre, so that there are as few levels as can be."""
+    """Root every connected tree at its centre, which gives the fewest levels."""
     near: list[list[tuple[int, int]]] = [[] for _ in sizes]
     for number, (one, other, _) in enumerate(between):
         near[one.clique].append((other.clique, number))

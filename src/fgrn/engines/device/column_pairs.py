@@ -1,4 +1,4 @@
-"""The mutual information of all pairs of columns of a table, counted on the device as products of zeros and ones.
+"""The mutual information of all pairs of columns, from counts computed on the device as products of indicator matrices.
 
 For tables such as images, whose hundreds of thousands of pairs take a processor a minute.
 """
@@ -19,7 +19,7 @@ ROWS_AT_ONCE = 2**12
 
 
 class DeviceColumnPairs:
-    """Counts of all pairs of columns, as `fgrn.bayes.tree_learning.ColumnPairs` has them, made on a device.
+    """Counts of all pairs of columns, as in `fgrn.bayes.tree_learning.ColumnPairs`, computed on a device.
 
     Args:
         sizes: the levels of each column.
@@ -52,7 +52,7 @@ class DeviceColumnPairs:
         return gain / np.where(known > 0, known, 1), known
 
     def _gain(self, some: slice) -> tuple[torch.Tensor, torch.Tensor]:
-        """Weight times mutual information, and weight, of some columns with all, (some, columns)."""
+        """Return weight times mutual information, and the weight, of some columns with all, (some, columns)."""
         here, every = some.stop - some.start, len(self.sizes)
         counts = torch.zeros((here * self.levels, every * self.levels), dtype=torch.float64, device=self.device)
         for first in range(0, self._codes.shape[1], ROWS_AT_ONCE):
@@ -70,7 +70,7 @@ class DeviceColumnPairs:
         return cells.sum((1, 3)) - of_left.sum(1) - of_right.sum(2) + of_weight, weight
 
     def _indicators(self, codes: torch.Tensor) -> torch.Tensor:
-        """One where a row has a level, (columns, levels, rows)."""
+        """Return indicators: 1 where a row has a level, (columns, levels, rows)."""
         columns, rows = codes.shape
         out = torch.zeros((columns, self.levels + 1, rows), dtype=self._kind, device=self.device)
         out.scatter_(1, codes[:, None], 1.0)

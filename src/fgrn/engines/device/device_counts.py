@@ -1,4 +1,4 @@
-"""Expected counts on the device: those of the sweeps over blocks of rows, added up in float64."""
+"""Expected counts on the device: the counts of blocks of rows, summed in float64."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ With products of the precision "tf32", whose own rounding is a thousand times la
 
 
 class Sums:
-    """Expected counts of a sweep, added over blocks of rows, in float64, as the layout has them.
+    """Expected counts summed over blocks of rows in float64, in the layout of the device.
 
     partial   counts of links since these were added to the others last, where a product can add to them; or none
     """
@@ -54,7 +54,7 @@ class Sums:
             counts.zero_()
 
     def has_added(self) -> None:
-        """Call this after each block: now and then, partial sums are added to those in float64."""
+        """Note that a block was added: after some blocks, partial sums are added to the totals in float64."""
         self._added += 1
         if self.partial and self._added % ADDED_AT_ONCE == 0:
             self._add_partial()
@@ -65,13 +65,13 @@ class Sums:
             counts.zero_()
 
     def _of_links(self) -> dict[LinkStack, torch.Tensor]:
-        """The counts of links of all blocks."""
+        """Return the counts of links of all blocks."""
         if self.partial and not self.links:
             return self.partial
         return {stack: counts + self.partial[stack] if self.partial else counts for stack, counts in self.links.items()}
 
     def add(self) -> None:
-        """Add the counts of the block that was swept last."""
+        """Add the counts of the block of the last sweep."""
         sweep = self.sweep
         for stack, totals in (self.partial or self.links).items():
             rest = sweep.message[stack.parent_states][stack.messages]
@@ -112,7 +112,7 @@ class Sums:
             totals[number] += one_hot.T @ posterior[number]
 
     def in_vector(self, vector: DeviceVector, expect: bool) -> DeviceVector:
-        """All counts, given the parameters they were counted with."""
+        """Return all counts, given the parameters under which they were computed."""
         vectors = self.tables.vectors
         out: list[torch.Tensor | None] = [None] * len(vectors.blocks)
         for stack, counts in self._of_links().items():
@@ -130,7 +130,7 @@ class Sums:
 
 
 def _product(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """A batched product of stored messages, summed over rows in the wider type."""
+    """Return a batched product of stored messages, summed over rows in the more precise type."""
     if one.dtype != torch.bfloat16:
         return torch.bmm(one, other)
     if one.device.type == "cuda":

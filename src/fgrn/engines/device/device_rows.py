@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from ...tables.encoded import Evidence
 
 RESIDENT_SHARE = 0.25
-"""Of the memory of a GPU that is free, at most so much is for rows that stay there."""
+"""The largest share of the free memory of a GPU for rows that stay there."""
 
 RING = 3
-"""How many blocks are on their way."""
+"""The number of blocks in transfer."""
 
 SOFT = -2
 """The code of a distribution."""
 
 
 class RowBlock(NamedTuple):
-    """The number of the first row of a block, of the row after the last, and the rows on the device."""
+    """A block of rows on the device, with the numbers of its first row and of the row after its last."""
 
     first: int
     last: int
@@ -63,7 +63,7 @@ class RowBlocks:
         self._ring: list[DeviceRows] = []
 
     def _stays(self, room: int | None) -> bool:
-        """Whether all rows stay on the device."""
+        """Return whether all rows stay on the device."""
         if self.device.type == "cpu":
             return False
         if room is None:
@@ -133,7 +133,7 @@ class RowBlocks:
         return RowBlock(first, min(first + self.size, self.evidence.rows), rows)
 
     def _streamed(self, starts: range) -> Iterator[RowBlock]:
-        """Yield blocks copied from pinned memory; the next ones are written while one is worked on."""
+        """Yield blocks copied from pinned memory; the next blocks are prepared during the computation on one."""
         self._ring = self._ring or [self.empty(torch.device("cpu"), pinned=True) for _ in range(RING)]
         copied = [torch.cuda.Event() for _ in self._ring]
         resident: list[DeviceRows] = []

@@ -1,4 +1,4 @@
-"""Counts and parameters on the device, tables of one shape side by side, and the M-step from counts to parameters.
+"""Counts and parameters on the device, with tables of one shape stored together, and the M-step.
 
 A table that leads to a leaf is stored turned round, (values, states), since a row of evidence reads one of its columns;
 all others as they are, (states of the input, states of the output). A prior is a table of one row.
@@ -28,7 +28,7 @@ CACHED = 3
 """How many arrays stay on the device once they were copied there."""
 
 STILL = {torch.float64: 0.0, torch.float32: 1e-6}
-"""Cells that differ by no more may have moved by rounding alone."""
+"""Differences up to this may be rounding errors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class TableBlock:
 
 
 class VectorLayout:
-    """Where each table and prior of a plan is on the device.
+    """The position of each table and prior of a plan on the device.
 
     place   by item: the number of its block, and its number there
     """
@@ -96,7 +96,7 @@ class VectorLayout:
         self._found_runs: dict[tuple[int, ...], list[tuple[int, slice]]] = {}
 
     def vector(self, values: Any) -> DeviceVector:
-        """Numbers in the layout of the plan on the device; what was copied there lately is not copied again."""
+        """Return numbers in the layout of the plan as a device vector; recent copies are reused."""
         if isinstance(values, DeviceVector) and values.layout is self:
             return values
         for array, vector in self._copied:
@@ -107,7 +107,7 @@ class VectorLayout:
         return found
 
     def forget(self) -> None:
-        """Free the copies that are kept for speed alone."""
+        """Free the cached copies."""
         self._copied.clear()
 
     def _copy(self, values: np.ndarray, block: TableBlock) -> torch.Tensor:
@@ -120,7 +120,7 @@ class VectorLayout:
         return out
 
     def room(self, block: TableBlock, some: slice) -> torch.Tensor:
-        """Return room in the memory of the processor for some tables of a block; it is the same at every call.
+        """Return a buffer in host memory for some tables of a block; every call returns the same one.
 
         A device copies to and from memory that stays in its place ("pinned") several times as fast as to other.
         """
@@ -133,18 +133,18 @@ class VectorLayout:
         return self._room[:cells].view(shape)
 
     def of(self, values: np.ndarray, item: int) -> np.ndarray:
-        """The view of a table, or of a prior as a table of one row, in an array."""
+        """Return the view of a table in an array, or of a prior as a table of one row."""
         rows, columns = self.shapes[item]
         start = self.starts[item]
         return values[start : start + rows * columns].reshape(rows, columns)
 
     def is_chosen(self, block: TableBlock, chosen: np.ndarray) -> torch.Tensor | None:
-        """Which tables of a block are among those chosen, by item, to be broadcast; None if all of them are."""
+        """Return which tables of a block are among those chosen, as an array to broadcast; None if all are."""
         mine = chosen[list(block.items)]
         return None if mine.all() else torch.as_tensor(mine, device=self.device)[:, None, None]
 
     def taken(self, blocks: Sequence[torch.Tensor], items: Sequence[int], turned: bool) -> torch.Tensor:
-        """Tables one after the other, (tables, rows, columns), or (tables, columns, rows) if `turned`."""
+        """Return tables stacked, (tables, rows, columns), or (tables, columns, rows) if `turned`."""
         parts = []
         for number, some in self._runs(items):
             part = blocks[number][some]
@@ -152,7 +152,7 @@ class VectorLayout:
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def add(self, blocks: list[torch.Tensor | None], items: Sequence[int], counts: torch.Tensor, turned: bool) -> None:
-        """Add counts of tables in their places; always in the same order, where tables are tied.
+        """Add counts to their tables, always in the same order, for tables that are tied.
 
         A block that is None has no counts yet.
         """
@@ -170,11 +170,11 @@ class VectorLayout:
             held[some] += part
 
     def zeros(self, number: int) -> torch.Tensor:
-        """Return a block without counts."""
+        """Return a block of zero counts."""
         return torch.zeros(self.blocks[number].shape, dtype=self.kind, device=self.device)
 
     def _runs(self, items: Sequence[int]) -> list[tuple[int, slice]]:
-        """Return where tables are that follow each other in one block, as slices, in the order given."""
+        """Return slices of tables that are consecutive in one block, in the order given."""
         key = tuple(items)
         if key not in self._found_runs:
             found: list[tuple[int, slice]] = []
@@ -187,7 +187,7 @@ class VectorLayout:
         return self._found_runs[key]
 
     def by_line(self, of_blocks: Sequence[torch.Tensor]) -> np.ndarray:
-        """Numbers of all lines, (items, rows) for each block, in the order of the plan's layout."""
+        """Return numbers of lines, given as (items, rows) for each block, as one vector in the plan's order."""
         out = np.empty(int(self.lines[-1]))
         for block, found in zip(self.blocks, of_blocks, strict=True):
             for item, numbers in zip(block.items, found.cpu().numpy(), strict=True):
@@ -197,7 +197,7 @@ class VectorLayout:
 
 @dataclass(eq=False)
 class Exact:
-    """Parameters that learning left as they were: they are copied, exactly, when a vector is handed over.
+    """Parameters that learning did not change: they are copied exactly when a vector is returned as an array.
 
     frozen   (items,): which items are as `start` has them
     lines    by the number of a block, (items, rows): which lines are as `before` has them
@@ -257,7 +257,7 @@ class DeviceVector:
         return out
 
     def _restore(self, out: np.ndarray, number: int, block: TableBlock) -> None:
-        """Copy the lines that have no counts, see `Exact`."""
+        """Copy the lines that have no counts from the original; see `Exact`."""
         if self.exact is None or number not in self.exact.lines:
             return
         lines = self.exact.lines[number].cpu().numpy()
@@ -311,7 +311,7 @@ class DeviceVector:
     def _keep_empty(
         self, blocks: list[torch.Tensor], without: list[torch.Tensor], exact: Exact, learnt: np.ndarray
     ) -> None:
-        """Lines `without` counts are as they were before learning."""
+        """Set lines `without` counts to their values before learning."""
         before = self.layout.vector(exact.before)
         for number, (block, lines) in enumerate(zip(self.layout.blocks, without, strict=True)):
             chosen = self.layout.is_chosen(block, learnt)
@@ -338,7 +338,7 @@ class DeviceVector:
         return layout.by_line(sums)
 
     def line_distances(self, other: Any) -> np.ndarray:
-        """See `fgrn.engines.Vector`. What rounding alone may have moved has moved by nothing."""
+        """See `fgrn.engines.Vector`. Differences within rounding error are returned as zero."""
         layout, theirs = self.layout, self.layout.vector(other)
         pairs = zip(layout.blocks, self.blocks, theirs.blocks, strict=True)
         found = layout.by_line([(one - other).abs().amax(block.axis) for block, one, other in pairs])

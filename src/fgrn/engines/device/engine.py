@@ -1,7 +1,7 @@
-"""The torch engine: rows in blocks of one size, parameters and counts on the device, handed over when asked for.
+"""The torch engine: blocks of rows of one size; parameters and counts stay on the device until they are requested.
 
-What it does not do itself is delegated: messages as such and learning cycles (K > 1) to the CPU engine, chains and the
-tracing of states as the registry says, rows in doubt to the reference engine.
+Other operations are delegated: messages and learning cycles (K > 1) to the CPU engine, chains and the tracing of states
+as registered, and rows that may have underflowed to the reference engine.
 
 Memory on the device, for a block of R rows of a network with C cells in its cliques and M in the messages to parents:
 
@@ -50,14 +50,14 @@ Tables of about the same number of rows have blocks of the same size, which are 
 """
 
 MOST_RUNS = 6
-"""Sizes of blocks that room on the device is kept for: those of batches, of the last of them, of rows kept back."""
+"""Block sizes with cached buffers on the device: of batches, of the last batch, of held-out rows."""
 
 
 Found = TypeVar("Found")
 
 
 class Torch:
-    """The engine. `device` and `precision` as `fgrn.engines.device.library` has them."""
+    """The torch engine; `device` and `precision` as in `fgrn.engines.device.library`."""
 
     name = "torch"
     all_messages_up_to = 0
@@ -92,7 +92,7 @@ class Torch:
     def best_path(
         self, prior: np.ndarray, table: np.ndarray, local: np.ndarray, begins: np.ndarray, which: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See `fgrn.engines.Engine`: that of the engine it delegates to."""
+        """See `fgrn.engines.Engine`: delegated to another engine."""
         return self.fallback.best_path(prior, table, local, begins, which)
 
     def scanner(self, begins: np.ndarray, states: int, threads: int | None = None) -> Scanner:
@@ -109,7 +109,7 @@ class Torch:
             self._runs.clear()
 
     def vectors(self, plan: Plan) -> VectorLayout:
-        """Where the tables of a plan are on the device."""
+        """Return the layout of the tables of a plan on the device."""
         self._of(plan)
         if self._vectors is None:
             tree = clique_tree(plan, frozenset())
@@ -117,7 +117,7 @@ class Torch:
         return self._vectors
 
     def layout(self, plan: Plan, evidence: Evidence) -> DeviceLayout:
-        """Where cliques and links are, given which variables have evidence."""
+        """Return the layout of cliques and links, given which variables have evidence."""
         self._of(plan)
         key = (evidence.slot.tobytes(), evidence.soft_offset.tobytes(), evidence.soft_edges())
         if key not in self._layouts:
@@ -145,7 +145,7 @@ class Torch:
         return int(torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device))
 
     def free(self) -> None:
-        """Give back the memory of the device but that of parameters and counts."""
+        """Free all memory of the device except that of parameters and counts."""
         self._runs.clear()
         if self._vectors is not None:
             self._vectors.forget()
@@ -185,7 +185,7 @@ class TorchPrepared:
         return int(precision.bytes_stored * cells + (precision.summed.itemsize + 2) * sum(layout.sizes.values()))
 
     def _rows_that_fit(self) -> int:
-        """How many rows make a block: their messages fit into memory, and no block is much larger than the table."""
+        """Return the number of rows of a block: their messages fit into memory, and few of them are padding."""
         fitting = self._fitting()
         if self.engine.device.type == "cuda" and fitting < min(MOST_ROWS, self.evidence.rows):
             self.engine.free()  # of the room for blocks of other tables
@@ -196,7 +196,7 @@ class TorchPrepared:
         return int(min(fitting, MOST_ROWS, max(-(-needed // step) * step, FEWEST_ROWS)))
 
     def _fitting(self) -> int:
-        """How many rows the memory of the device suffices for."""
+        """Return the number of rows whose messages fit into the memory of the device."""
         room = CPU_BYTES
         if self.engine.device.type == "cuda":
             free = torch.cuda.mem_get_info(self.engine.device)[0] + self.engine.reserved
@@ -204,7 +204,7 @@ class TorchPrepared:
         return int(max(room // max(1, self.bytes_per_row), FEWEST_ROWS))
 
     def fallback(self, program: Program | None = None) -> Prepared:
-        """The same rows prepared for the fallback engine."""
+        """Return the same rows prepared for the fallback engine."""
         return self.engine.fallback.prepare(
             self.plan, self.programs, program or self.program, self.evidence, self.weights
         )
@@ -224,7 +224,7 @@ class TorchPrepared:
         return type_on_device(self.plan, self.evidence)
 
     def blocks(self, weighted: bool) -> RowBlocks:
-        """All rows in blocks, with their weights or each with the weight 1."""
+        """Return all rows in blocks, with their weights or with weight 1."""
         if weighted not in self._blocks:
             weights = self.weights if weighted else None
             self._blocks[weighted] = RowBlocks(
@@ -234,7 +234,7 @@ class TorchPrepared:
         return self._blocks[weighted]
 
     def shrink(self, error: Exception) -> None:
-        """Halve the blocks of rows, since memory did not suffice; an error if they are small already."""
+        """Halve the size of blocks after memory ran out; an error if they are small already."""
         self.rest()
         if self.rows_at_once <= FEWEST_ROWS:
             tables = self.plan.layout.size * BYTES_PER_CELL / 2**30
@@ -252,13 +252,13 @@ class TorchPrepared:
 
 
 class TorchLoaded:
-    """Rows and parameters on a device, ready for propagation and counting."""
+    """Rows and parameters on a device, ready to compute messages and counts."""
 
     def __init__(self, prepared: TorchPrepared, values: Any) -> None:
         self.prepared, self.values = prepared, values
 
     def _with_memory(self, work: Callable[[], Found]) -> Found:
-        """Do something, with smaller blocks if memory does not suffice."""
+        """Call a function, with smaller blocks if memory runs out."""
         while True:
             try:
                 return work()
@@ -266,7 +266,7 @@ class TorchLoaded:
                 self.prepared.shrink(error)
 
     def propagate(self, parts: Collection[str]) -> Buffers:
-        """See `fgrn.engines.Loaded`. Messages as such are left to the fallback; marginals are made here."""
+        """See `fgrn.engines.Loaded`. Marginals are computed here, messages by the fallback engine."""
         mine = self.prepared
         if not set(parts) <= {"marginal", "likelihood"}:
             return mine.fallback().load(np.asarray(self.values)).propagate(parts)
@@ -284,7 +284,7 @@ class TorchLoaded:
         return Buffers(nothing, nothing, marginal, nothing, nothing, likelihood)
 
     def _marginals(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The marginals of all edges that are shown, log-likelihoods, and which rows are in doubt."""
+        """Return the marginals of all shown edges, log-likelihoods, and which rows may have underflowed."""
         mine = self.prepared
         edges, rows = mine.program.shown.tolist(), mine.evidence.rows
         marginal = np.empty((rows, int(mine.plan.cardinality[mine.program.shown].sum())))
@@ -301,7 +301,7 @@ class TorchLoaded:
         return marginal, likelihood, doubtful
 
     def _begun(self, weighted: bool) -> tuple[BlockRun, DeviceVector]:
-        """Return the run over blocks of rows, after the parameters were copied to the device."""
+        """Return the run over blocks of rows, with the parameters copied to the device."""
         mine = self.prepared
         vector = mine.engine.vectors(mine.plan).vector(self.values)
         run = mine.engine.block_run(mine.plan, mine.layout, mine.blocks(weighted), mine.complete)
@@ -309,18 +309,18 @@ class TorchLoaded:
         return run, vector
 
     def round(self, before: Buffers) -> Buffers:
-        """See `fgrn.engines.Loaded`: left to the fallback."""
+        """See `fgrn.engines.Loaded`: computed by the fallback engine."""
         return self.prepared.fallback().load(np.asarray(self.values)).round(before)
 
     def recounting(self, hold: bool, expect: bool) -> Callable[[np.ndarray], RowCounts]:
-        """See `fgrn.engines.Loaded`: left to the fallback."""
+        """See `fgrn.engines.Loaded`: computed by the fallback engine."""
         return self.prepared.fallback().load(np.asarray(self.values)).recounting(hold, expect)
 
     def counts(self, expect: bool) -> RowCounts:
         """See `fgrn.engines.Loaded`; the counts are a `Vector`, unless another engine has counted some rows.
 
-        Rows that turn out to be in doubt are counted by the reference engine. Where that shows only when some of their
-        counts were added, the others are counted once more without them.
+        Rows that may have underflowed are counted by the reference engine. If that is found only after some of their
+        counts were added, the others are counted again without them.
         """
         mine = self.prepared
         if not expect and mine.layout.tree.links:
@@ -346,7 +346,7 @@ class TorchLoaded:
         return RowCounts(found.values + rest.values, found.log_likelihood + rest.log_likelihood, where[rest.impossible])
 
     def _counted(self, expect: bool, left_out: np.ndarray) -> tuple[RowCounts, np.ndarray, np.ndarray]:
-        """The counts of all rows but some, which of them were not counted since they are in doubt, and which were."""
+        """Return the counts of all rows but `left_out`, and the rows with underflow: not counted, and counted."""
         mine = self.prepared
         run, vector = self._begun(weighted=True)
         flags = []

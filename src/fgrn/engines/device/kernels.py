@@ -32,7 +32,7 @@ TILE_FLOAT32, TILE_BFLOAT16 = (256, 128, 32, 8, 4), (256, 128, 64, 8, 3)
 
 
 def fits(size: int) -> bool:
-    """Return whether the kernels support cliques of so many states."""
+    """Return whether the kernels support cliques of this number of states."""
     return size <= MOST_STATES
 
 
@@ -172,7 +172,7 @@ def finish(sweep: Sweep, group: Group) -> None:
 
 
 def add_by_value(sweep: Sweep, stack: LeafStack, totals: torch.Tensor) -> bool:
-    """Add the posteriors of leaves by value; False if these are not done here."""
+    """Add the posteriors of leaves by value; returns False if this kernel does not support them."""
     if not stack.is_known or not stack.spread.is_whole:
         return False
     tile = TILE_BFLOAT16 if sweep.precision.stored == torch.bfloat16 else TILE_FLOAT32
@@ -189,6 +189,6 @@ def add_by_value(sweep: Sweep, stack: LeafStack, totals: torch.Tensor) -> bool:
 
 
 def _extent(size: int, bytes_stored: int) -> tuple[int, int]:
-    """How many states, a power of two, and how many rows one program has."""
+    """Return the numbers of states (a power of two) and of rows that one program works on."""
     states = triton.next_power_of_2(size)
     return states, max(1, BYTES // bytes_stored // states)

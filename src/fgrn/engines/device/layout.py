@@ -1,4 +1,4 @@
-"""Cliques, links and leaves of one depth and shape side by side, so that each step is one operation on tensors.
+"""Cliques, links and leaves of one depth and shape grouped together, so that each step is one tensor operation.
 
 The cliques of one size lie behind each other, in one tensor for all of them, ordered by the shape of the link to their
 parent and by depth; so do messages to parents over one number of states. Everything of one shape and depth is then a
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """How messages over one variable and over the space of a clique become each other; empty where they are the same.
+    """The map between states of one variable and joint states of its clique; empty if they are the same.
 
     index    (joint states,): the state of the variable
     groups   (states, joint states of each)
@@ -42,21 +42,21 @@ class Spread:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the variable is the whole space of the clique."""
+        """Whether the variable has all joint states of the clique."""
         return self.index is None
 
     def out(self, message: torch.Tensor) -> torch.Tensor:
-        """A message over the variable, (..., states), over the space of the clique, (..., joint states)."""
+        """Return a message over the variable, (..., states), expanded to the clique, (..., joint states)."""
         return message if self.index is None else message[..., self.index]
 
     def summed(self, product: torch.Tensor) -> torch.Tensor:
-        """A product over the space of the clique, summed to the states of the variable."""
+        """Return a product over the joint states of the clique, summed to the states of the variable."""
         return product if self.groups is None else product[..., self.groups].sum(-1)
 
 
 @dataclass(eq=False)
 class LinkStack:
-    """Links of one shape, by depth.
+    """Links of one shape, ordered by depth.
 
     links      from the child to its parent
     cliques    where the children are among the cliques of their size
@@ -78,12 +78,12 @@ class LinkStack:
 
     @property
     def has_table(self) -> bool:
-        """Whether a table lies between the two, and not nothing."""
+        """Whether there is a table between the two variables."""
         return self.links[0].table >= 0
 
     @property
     def downward(self) -> bool:
-        """Whether the tables lead from the parents to the children."""
+        """Whether the tables are those of children given parents."""
         return self.links[0].downward
 
     @property
@@ -123,7 +123,7 @@ class LeafStack:
 
 @dataclass(eq=False)
 class Incoming:
-    """What comes from some links, or leaves, to different cliques of a group.
+    """Messages from some links to different cliques of a group.
 
     which    (links,): places of the messages among all over so many states, or the leaves in their stack
     places   (links,): the cliques in the group
@@ -144,7 +144,7 @@ class IncomingLeaves(Incoming):
 
 @dataclass(eq=False)
 class Potential:
-    """What a Source, evidence, or the lack of a driver says of one variable of a clique."""
+    """A factor on one variable of a clique: from a Source, from evidence, or uniform if it has no driver."""
 
     place: int
     part: CliquePart
@@ -157,7 +157,7 @@ class Potential:
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """Messages and leaves by clique of a group, as kernels read them: those of clique c from `start[c]` on."""
+    """Messages and leaves by clique of a group, in the form of the kernels: those of clique c begin at `start[c]`."""
 
     message_start: torch.Tensor
     messages: torch.Tensor
@@ -197,7 +197,7 @@ class Group:
 
 
 class DeviceLayout:
-    """All groups by depth, the roots first, and where each variable is.
+    """All groups by depth, roots first, and the position of each variable.
 
     sizes      by size: how many cliques there are
     messages   by number of states: how many messages to parents there are
@@ -226,15 +226,15 @@ class DeviceLayout:
 
     @property
     def groups(self) -> Iterable[Group]:
-        """All groups, the roots first."""
+        """All groups, roots first."""
         return (group for level in self.levels for group in level)
 
     def where(self, part: CliquePart) -> tuple[Group, int]:
-        """The group of a part's clique, and its place there."""
+        """Return the group of the clique that contains a variable, and the position of the clique in it."""
         return self._place[part.clique]
 
     def leaf_place(self, leaf: CliqueLeaf) -> tuple[LeafStack, int]:
-        """The stack of a leaf, and its number there."""
+        """Return the stack of a leaf, and its number there."""
         stack = next(one for one in self.leaf_stacks if leaf in one.leaves)
         return stack, stack.leaves.index(leaf)
 
@@ -258,7 +258,7 @@ class DeviceLayout:
             self._arrange_alike(cliques)
 
     def _arrange_alike(self, cliques: list[int]) -> None:
-        """Cliques whose links are of one shape, or roots of one size."""
+        """Arrange cliques whose links have one shape, or roots of one size, as a group."""
         tree, size = self.tree, int(self.tree.sizes[cliques[0]])
         links = [tree.links[clique] for clique in cliques if clique in tree.links]
         first, stack = self.sizes[size], None

@@ -1,4 +1,4 @@
-"""The one place that imports PyTorch: devices, precisions, and clear errors where they are not available."""
+"""The only module that imports PyTorch: devices, precisions, and clear errors if they are not available."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DEVICES = ("cuda", "cpu")
 
 
 class Precision(NamedTuple):
-    """How numbers are kept and multiplied.
+    """The number types in which messages are stored and multiplied.
 
     name     as it is asked for
     stored   the type of messages
@@ -62,7 +62,7 @@ PRECISIONS = {
 
 
 def precision_of(name: str | None, device: torch.device) -> Precision:
-    """The precision of that name; None for "float32" on a GPU and "float64" elsewhere."""
+    """Return the precision with this name; for None, "float32" on a GPU and "float64" elsewhere."""
     name = ("float32" if device.type == "cuda" else "float64") if name is None else name
     if name not in PRECISIONS:
         known = ", ".join(map(repr, PRECISIONS))
@@ -71,7 +71,7 @@ def precision_of(name: str | None, device: torch.device) -> Precision:
 
 
 def device_of(name: str | None) -> torch.device:
-    """The device of that name; None for a GPU if there is one, else the processor."""
+    """Return the device with this name; for None, a GPU if there is one, else the processor."""
     checked_version(torch.__version__)
     if name is None:
         return torch.device("cuda" if has_gpu() else "cpu")
@@ -99,14 +99,14 @@ def device_of(name: str | None) -> torch.device:
 
 
 def has_gpu() -> bool:
-    """Whether PyTorch can use a GPU; nothing is said of why not."""
+    """Return whether PyTorch can use a GPU, without an error if it cannot."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return bool(torch.cuda.is_available())
 
 
 def checked_version(version: str) -> None:
-    """Refuse versions of PyTorch that are too old, and warn of those that were not tested."""
+    """Raise an error for a version of PyTorch that is too old, and warn of untested versions."""
     found = re.match(r"(\d+)\.(\d+)", version)
     number = (int(found[1]), int(found[2])) if found else NEWEST
     if number < OLDEST:
@@ -124,7 +124,7 @@ def checked_version(version: str) -> None:
 
 @contextmanager
 def products(precision: Precision) -> Iterator[None]:
-    """Matrix products of float32 on a GPU in that precision, and as before afterwards."""
+    """A context that sets the precision of float32 matrix products on a GPU, and restores the old one."""
     matmul, wanted = torch.backends.cuda.matmul, precision.name == "tf32"
     if hasattr(matmul, "fp32_precision"):
         before = matmul.fp32_precision

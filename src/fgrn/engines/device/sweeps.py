@@ -47,14 +47,14 @@ class DeviceRows(NamedTuple):
     weights: torch.Tensor
 
     def fill(self, other: DeviceRows) -> None:
-        """Copy other rows here."""
+        """Copy other rows into the buffers."""
         for mine, theirs in zip(self, other, strict=True):
             if mine.numel():
                 mine.copy_(theirs, non_blocking=True)
 
 
 class DeviceTables:
-    """The parameters as the sweeps read them: tables of links as messages are stored, logarithms of those of leaves."""
+    """The parameters for the sweeps: tables of links in the type of messages, logarithms of tables of leaves."""
 
     def __init__(self, layout: DeviceLayout, vectors: VectorLayout, precision: Precision) -> None:
         self.layout, self.vectors, self.precision = layout, vectors, precision
@@ -77,7 +77,7 @@ class DeviceTables:
         self._loaded: DeviceVector | None = None
 
     def load(self, vector: DeviceVector) -> None:
-        """Copy parameters to the device unless they are there already."""
+        """Copy parameters to the device, unless the same ones were copied before."""
         if vector is self._loaded:
             return
         self._loaded = vector
@@ -89,7 +89,7 @@ class DeviceTables:
             prior.copy_(self.prior(vector, source).log())
 
     def prior(self, vector: DeviceVector, source: int) -> torch.Tensor:
-        """What a Source sends: a prior, or a table of one row."""
+        """Return the message of a Source: a prior, or a table of one row."""
         item = item_at(self.vectors, int(self.layout.plan.source_at[source]))
         return self.vectors.taken(vector.blocks, [item], turned=False).reshape(-1)
 
@@ -100,7 +100,7 @@ def item_at(vectors: VectorLayout, start: int) -> int:
 
 
 class Sweep:
-    """Room for the messages of a block of rows, and the steps that make them; `complete`: no value is missing."""
+    """Buffers for the messages of a block of rows, and the steps that compute them; `complete`: no value is missing."""
 
     def __init__(
         self, tables: DeviceTables, block: DeviceRows, complete: bool, kernels: ModuleType | None = None
@@ -130,7 +130,7 @@ class Sweep:
         return torch.zeros(shape, dtype=kind, device=self.layout.device)
 
     def run(self) -> None:
-        """Make all messages and posteriors of the rows in place.
+        """Compute all messages and posteriors of the rows, in place.
 
         Rows that are `lost` on the way up have no weight on the way down; those that are doubtful only there are
         marked as `late`.
@@ -156,7 +156,7 @@ class Sweep:
     # Upwards
 
     def _combine(self, group: Group) -> None:
-        """Compute u of the cliques of a group: what their leaves, potentials and children say of their states."""
+        """Compute u of the cliques of a group: the product of leaves, potentials and messages from children."""
         known = self._odd_logs(group)
         if self.kernels is not None and self.kernels.fits(group.size):
             self.kernels.combine(self, group, known)
@@ -183,7 +183,7 @@ class Sweep:
         return torch.zeros(shape, dtype=self.precision.summed, device=self.layout.device)
 
     def _odd_logs(self, group: Group) -> torch.Tensor | None:
-        """The logarithms of potentials, and of what comes to a part of the space; None if there is nothing of it."""
+        """Return the logarithms of potentials and of messages over part of a clique; None if there are none."""
         parts = [one for one in (*group.incoming, *group.leaves) if not one.spread.is_whole]
         if not group.potentials and not parts:
             return None
@@ -208,16 +208,16 @@ class Sweep:
         known[incoming.places] += incoming.spread.out(message.log())
 
     def _leaf_logs(self, stack: LeafStack, which: torch.Tensor) -> torch.Tensor:
-        """The logarithms of the columns of tables that the rows know, (leaves, rows, states)."""
+        """Return the logarithms of the table columns of the observed values, (leaves, rows, states)."""
         return self.tables.leaves[stack][which[:, None], self._values(stack, which)]
 
     def _values(self, stack: LeafStack, which: torch.Tensor | slice = slice(None)) -> torch.Tensor:
-        """The values of leaves, (leaves, rows); a missing one is the number of values."""
+        """Return the values of leaves, (leaves, rows); the code of a missing value is the number of values."""
         codes = self.block.codes[stack.columns[which]].long()
         return torch.where((codes < 0) | (codes >= stack.values), stack.values, codes)
 
     def _send(self, group: Group, stack: LinkStack) -> None:
-        """The messages from a group to the parents of its cliques."""
+        """Compute the messages from the cliques of a group to their parents."""
         sent = self.up[group.size][group.cliques]
         if not stack.spread.is_whole:
             sent = stack.spread.summed(sent.to(self.precision.summed)).to(self.precision.stored)
@@ -230,7 +230,7 @@ class Sweep:
             message.copy_(sent)
 
     def _potential(self, potential: Potential) -> torch.Tensor:
-        """The logarithm of what is known of one variable, (rows, states) or (states,)."""
+        """Return the logarithm of the evidence or prior of one variable, (rows, states) or (states,)."""
         states, kind = potential.part.states, self.precision.summed
         device = self.layout.device
         total = torch.zeros(states, dtype=kind, device=device)
@@ -252,7 +252,7 @@ class Sweep:
     # Downwards
 
     def _finish(self, group: Group) -> None:
-        """The posteriors of the cliques of a group, and what goes from them to their children."""
+        """Compute the posteriors of the cliques of a group, and the messages to their children."""
         stack = group.stack
         posterior = self.posterior[group.size][group.cliques]
         if stack is not None:
@@ -276,7 +276,7 @@ class Sweep:
             self.message[incoming.states][incoming.which] = rest.to(self.precision.stored)
 
     def _normalise(self, group: Group, posterior: torch.Tensor) -> None:
-        """Posteriors of cliques from u and what came down, with the weights of the rows."""
+        """Compute posteriors of cliques from u and the downward messages, weighted by rows."""
         up = self.up[group.size][group.cliques].to(self.precision.summed)
         product = up
         if group.stack is not None:
@@ -293,10 +293,10 @@ class Sweep:
         factor = torch.where(total > 0, self.weights / total, torch.zeros_like(total))
         posterior.copy_(product * factor[..., None])
 
-    # What is asked of them
+    # Results
 
     def marginal(self, edge: int, vector: DeviceVector) -> torch.Tensor:
-        """The posterior of a variable, (rows, states); each row sums to one, or is zero where it is doubtful."""
+        """Return the posterior of a variable, (rows, states); rows sum to one, or are zero if they underflowed."""
         found = self._posterior_of(edge, vector)
         if self.precision.stored == torch.float64:
             return found
@@ -304,7 +304,7 @@ class Sweep:
         return found / torch.where(total > 0, total, torch.ones_like(total))
 
     def _posterior_of(self, edge: int, vector: DeviceVector) -> torch.Tensor:
-        """The posterior of a variable in the precision that messages are stored in."""
+        """Return the posterior of a variable, in the precision in which messages are stored."""
         kind = self.precision.summed
         if edge not in self.layout.leaf_of:
             part = self.layout.tree.home[edge]

@@ -83,7 +83,7 @@ class StarWork(NamedTuple):
 
 
 class StarRoom(NamedTuple):
-    """Arrays for the tables of a star under one vector of parameters, and for what is counted with them.
+    """Arrays for the tables of a star under one vector of parameters, and for the counts under them.
 
     joint, shifts, base          joint tables and the product of the priors, see `packs.Joint`
     depth                        (1,): by how many bits the cells of a pack differ, at most
@@ -105,7 +105,7 @@ class StarRoom(NamedTuple):
 
 
 class Tapes(NamedTuple):
-    """What to run: the tape of messages, the tape of posteriors and counts, offsets of shown messages (see `show`)."""
+    """The instructions to run: messages, posteriors and counts, and the offsets of shown messages (see `show`)."""
 
     sweep: np.ndarray
     counting: np.ndarray
@@ -172,7 +172,7 @@ class Lanes(NamedTuple):
 
 
 class RowBooks(NamedTuple):
-    """Per row: its likelihood so far, and whether underflow may have lost a state.
+    """Per row: its likelihood so far, and whether the probability of a state may have underflowed.
 
     scale, rest   the likelihood so far is exp(scale) * rest
     margin        log ratio between what is left and a state that underflow may have lost
@@ -198,7 +198,7 @@ class ShownMessages(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """Arrays that expected counts are added to: of packs, of posteriors, of inner tables; all empty without weights."""
+    """Arrays to which expected counts are added: of packs, posteriors and inner tables; all empty without weights."""
 
     weights: np.ndarray
     expect: bool
@@ -245,7 +245,7 @@ class HeldMessages(NamedTuple):
 
 
 class HiddenTree(NamedTuple):
-    """The cliques of a tree of hidden variables, by number, and their leaves, those of a clique together.
+    """The cliques of a tree of hidden variables, by number, and their leaves grouped by clique.
 
     order          all cliques, parents first
     size, parent   the states of each, and the clique above it, -1 for the root
@@ -304,7 +304,7 @@ class HiddenTreeWork(NamedTuple):
 
 
 class HiddenTreeRows(NamedTuple):
-    """Per row: its likelihood exp(scale) * rest, and whether it is doubtful."""
+    """Per row: its likelihood exp(scale) * rest, and whether it may have underflowed."""
 
     scale: np.ndarray
     rest: np.ndarray
@@ -312,7 +312,7 @@ class HiddenTreeRows(NamedTuple):
 
 
 class HiddenTreeTotals(NamedTuple):
-    """The weights of rows, and what expected counts are added to: tables, leaves that are missing, and the prior."""
+    """The weights of rows, and arrays for expected counts: of tables, of missing values of leaves, of the prior."""
 
     weights: np.ndarray
     counts: np.ndarray
@@ -326,7 +326,7 @@ class ScoredRows(NamedTuple):
     codes     (columns, rows): the state of each column in each row
     sizes     (columns,): the number of states of each column
     weights   (rows,): the weight of each row, or (1,) of all
-    train     rows from this one on are kept back
+    train     rows from this one on are held out
     """
 
     codes: np.ndarray
@@ -341,7 +341,7 @@ class ScoredBits(NamedTuple):
     bits      (states of all columns, words): which rows have a state
     first     (columns,): the first state of each column among these; -1 for a column without bits
     sizes     (columns,): the number of states of each column
-    blocks    (blocks, 3): where each block of words begins and ends, and whether its rows are kept back
+    blocks    (blocks, 3): where each block of words begins and ends, and whether its rows are held out
     weights   (blocks,): the weight of every row of a block
     """
 
@@ -353,7 +353,7 @@ class ScoredBits(NamedTuple):
 
 
 class CellRoom(NamedTuple):
-    """Scratch arrays for the cells of families: the weight of their rows, that of rows kept back, and a few terms."""
+    """Scratch arrays for the cells of families: the weight of their rows, that of held-out rows, and a few terms."""
 
     counts: np.ndarray
     back: np.ndarray

@@ -1,4 +1,4 @@
-"""Products of matrices in kernels, by the BLAS of SciPy, which numba's runtime calls."""
+"""Matrix products in kernels, by SciPy's BLAS through numba's runtime."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def add_cross_product(typing_context, x, first, y, start, out, target, n, k, m):
 
 
 def _call(transposed: bool, add: bool) -> Callable[..., Any]:
-    """Return code that calls BLAS, whose matrices are stored by columns: what it sees is out.T = y.T @ x.T."""
+    """Return code that calls BLAS, which stores matrices by columns and therefore computes out.T = y.T @ x.T."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         char, number, void = ir.IntType(8), ir.IntType(64), ir.IntType(8).as_pointer()

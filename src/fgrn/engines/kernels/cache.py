@@ -1,4 +1,4 @@
-"""Compiled kernels on disk: where they are kept, and that no state of a disk is an error.
+"""Compiled kernels on disk: the folders that hold them; a disk that cannot be read or written is never an error.
 
 Numba's own cache insists on a folder it can write to, and trusts the files it finds there. This one reads wherever a
 good copy lies, even in a folder that cannot be written to, and writes to the first folder that can be. Each file has
@@ -47,7 +47,7 @@ COMPILING: dict[str, subprocess.Popen[bytes]] = {}
 
 
 def folders() -> list[Path]:
-    """Where compiled kernels are looked for, in order; they are written to the first that can be.
+    """Return the folders in which compiled kernels are searched, in order; the first writable one receives new ones.
 
     They are `__pycache__` beside the kernels and numba's folder in the user's cache; or NUMBA_CACHE_DIR alone, if set.
     """
@@ -56,12 +56,12 @@ def folders() -> list[Path]:
     if config.CACHE_DIR:
         return [Path(config.CACHE_DIR).absolute() / below]
     own = Path(AppDirs(appname="numba", appauthor=False).user_cache_dir)
-    return [here / "__pycache__", *([own / below] if own.is_absolute() else [])]  # some users have no home
+    return [here / "__pycache__", *([own / below] if own.is_absolute() else [])]  # some users have no home folder
 
 
 @cache
 def origin() -> bytes:
-    """A digest of what compiled kernels come from: all their sources, and the version of numba."""
+    """Return a hash of the sources of all kernels and the version of numba."""
     digest = hashlib.sha256(numba.__version__.encode())
     for file in sorted(files(__name__.rpartition(".")[0]).iterdir(), key=lambda one: one.name):
         if file.name.endswith(".py"):
@@ -70,7 +70,7 @@ def origin() -> bytes:
 
 
 class KernelCache(NullCache):  # type: ignore[misc]  # numba is not typed
-    """The compiled versions of one kernel on disk, as numba's dispatcher asks for them."""
+    """The compiled versions of one kernel on disk, with the interface that numba's dispatcher uses."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._from = function.__module__, function.__qualname__
@@ -85,7 +85,7 @@ class KernelCache(NullCache):  # type: ignore[misc]  # numba is not typed
         return None if self._place is None else str(self._place)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The compiled version for a signature, None if no folder has a good one.
+        """Return the compiled version for a signature; None if no folder has a valid one.
 
         If another process is compiling the kernel, this waits for it.
         """
@@ -129,7 +129,7 @@ class KernelCache(NullCache):  # type: ignore[misc]  # numba is not typed
         return False
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep the compiled version for a signature in the first folder that can be written to, or warn, once."""
+        """Save the compiled version for a signature in the first writable folder, or warn once."""
         name = self._file_name(sig, data.codegen)
         content = dumps(data._reduce())
         self._place, advice = write_to_a_folder(name, _digest(content) + content)
@@ -154,7 +154,7 @@ def _content(file: Path) -> bytes | None:
 
 
 def write_to_a_folder(name: str, data: bytes) -> tuple[Path | None, str]:
-    """Write a file to the first folder that lets it; returns that folder, or None and what the user can do."""
+    """Write a file to the first writable folder; returns the folder, or None and advice for the user."""
     reasons = []
     for folder in folders():
         try:
@@ -170,7 +170,7 @@ def write_to_a_folder(name: str, data: bytes) -> tuple[Path | None, str]:
 
 
 def write_kernel(path: Path, data: bytes) -> None:
-    """Write a file as a whole or not at all; others may write the same one at the same time."""
+    """Write a file completely or not at all, even if other processes write the same file at the same time."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f"{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
     try:
@@ -183,7 +183,7 @@ def write_kernel(path: Path, data: bytes) -> None:
 
 
 class _Said:
-    """Whether this process has warned already that kernels are not kept, and told that they are compiled."""
+    """Whether this process has warned that kernels are not saved, and reported that they are compiled."""
 
     already = False
     compiling = False

@@ -74,7 +74,7 @@ def scan(rows, states, tables, sequences, out, here, ahead):
 
 @kernel
 def viterbi(rows, states, tables, sequences, came, now, ahead, path):
-    """Find the most probable states of each sequence; of equal ones the first. All tables and messages are logarithms.
+    """Find the most probable states of each sequence, the first of equal ones; tables and messages are logarithms.
 
     The log-weight of a sequence is put into `sequences.weights` at its first row. `came` has room for the state that
     each state of each row comes from, `now` and `ahead` for the states of a row.

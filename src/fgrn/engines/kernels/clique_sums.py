@@ -1,4 +1,4 @@
-"""Sums over the joint states of a clique, for some rows side by side (its lanes), in one pass and without a product.
+"""Sums over the joint states of a clique, for several rows at once (lanes), without storing their product.
 
 A message is an array (states, lanes). Each joint state is read once: the number of the table there, which all rows
 share, is multiplied by the messages that come in, and the product is added to those that go out. It stays in registers.
@@ -12,7 +12,7 @@ from .vectors import add_products
 
 @kernel
 def clique_sums(table, sizes, steps, begins, inputs, work, place, digits):
-    """Multiply a table by messages that come in, and add the product, summed, to messages that go out.
+    """Multiply a table by incoming messages, and add sums of the product to outgoing messages.
 
     Args:
         table: the numbers of all joint states, the last axis fastest.

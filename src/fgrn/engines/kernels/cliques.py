@@ -1,4 +1,4 @@
-"""Junction trees of small cliques: each step of the tape is run on many rows, whose messages lie side by side.
+"""Junction trees of small cliques: each step of the tape is run on many rows at once (lanes).
 
 A message is an array (states, lanes): for each state, the numbers of all rows of a block (its lanes). Underflow is only
 detected here: a row in which it might matter is doubtful, and computed again by itself. Records are as in `products`.
@@ -239,7 +239,7 @@ def wide_scatter(tape, at, side, posteriors):
 
 @kernel
 def cliques(tapes, total, tables, evidence, side, books, out_width, marginal, totals):
-    """Run the tapes of a junction tree on all rows, `side.lanes` of them side by side; a doubtful row adds nothing."""
+    """Run the tapes of a junction tree on all rows, `side.lanes` at a time; rows that may underflow add nothing."""
     compact()
     count, doubtful = side.lanes, books.doubtful
     for first in range(0, total, np.int64(count)):

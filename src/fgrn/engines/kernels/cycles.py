@@ -10,7 +10,7 @@ from .vectors import dot, increased, set_all
 
 @kernel
 def recount(sisos, sources, rows, width, transposed, messages, weights, expect, doubtful, norms, cells, x):
-    """Add expected counts from held messages (see `engines.cycles`); a doubtful row adds nothing.
+    """Add expected counts from held messages (see `engines.cycles`); rows that may underflow add nothing.
 
     For a SISO f b^T / norm is added, transposed; the sum over rows is multiplied by the table at the end.
     """

@@ -1,4 +1,4 @@
-"""Scores of families, a variable with some parents: rows are counted in cells, and a term of each cell is summed."""
+"""Scores of families (a variable with some parents): rows are counted by cell, and a term per cell is summed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from .arguments import FamilyColumns
 from .basics import NONE, inlined, inner, kernel
 
-# The term of a cell with n rows, m rows that are kept back, and a prior count of a:
+# The term of a cell with n rows, m held-out rows, and a prior count of a:
 # n log(n); log Gamma(n + a) - log Gamma(a); m log(n + a)
 LIKELIHOOD, DIRICHLET, KEPT_BACK = range(3)
 WIDE = 2**12
@@ -21,7 +21,7 @@ FEW = 32
 
 @inlined
 def cell_term(kind, count, back, prior):
-    """The term of one cell."""
+    """Return the term of one cell of a score."""
     if kind == LIKELIHOOD:
         return count * np.log(count) if count > 0.0 else 0.0
     if kind == DIRICHLET:
@@ -31,7 +31,7 @@ def cell_term(kind, count, back, prior):
 
 @inner
 def sum_of_terms(kind, room, at, cells, prior):
-    """The sum of the terms of some cells from `at` on; those of small whole numbers are computed once."""
+    """Return the sum of the terms of some cells from `at` on; those of small integers are computed once."""
     known = 0 if kind == KEPT_BACK or cells < FEW else FEW
     for number in range(known):
         room.few[number] = cell_term(kind, float(number), 0.0, prior)
@@ -49,7 +49,7 @@ def sum_of_terms(kind, room, at, cells, prior):
 
 @inner
 def score_of_cells(kind, room, at, lines, states, prior):
-    """The score of a family from the counts of its cells, the states of the child fastest; they are overwritten."""
+    """Return the score of a family from the counts of its cells, child states fastest; overwrites the counts."""
     counts, back = room.counts, room.back
     total = sum_of_terms(kind, room, at, lines * states, prior)
     for line in range(lines):  # sums over the child, in place: line <= line * states
@@ -66,7 +66,7 @@ def score_of_cells(kind, room, at, lines, states, prior):
 
 @inner
 def count_weighted(family, cells, weights, train, room):
-    """Add the weight of each row to its cell; those kept back to other cells."""
+    """Add the weight of each row to its cell; the weights of held-out rows go to other cells."""
     counts, back = room.counts, room.back
     for cell in range(cells):
         counts[cell] = 0.0
@@ -83,7 +83,7 @@ def count_weighted(family, cells, weights, train, room):
 
 @inner
 def count_equal(family, cells, weight, counts):
-    """Count rows of one weight in their cells: in four tables, as rows after each other often have the same cell."""
+    """Count rows of equal weight by cell, in four interleaved tables, since consecutive rows often share a cell."""
     rows = len(family.group)
     for cell in range(4 * cells):
         counts[cell] = 0.0
@@ -101,7 +101,7 @@ def count_equal(family, cells, weight, counts):
 
 @inlined
 def cell_of(family, row):
-    """The cell of a row in the table of a child given groups and a column."""
+    """Return the cell of a row in the table of a child given groups and a column."""
     row = np.uint64(row)
     line = np.uint64(family.group[row])
     if family.column != NONE:
@@ -111,7 +111,7 @@ def cell_of(family, row):
 
 @kernel
 def scores_beside(rows, child, group, groups, columns, kind, priors, room, out):
-    """Scores of a child given groups of rows (the joint states of parents) and one column more: one for each column.
+    """Compute the scores of a child given groups of rows (joint states of parents) and each one of several columns.
 
     Args:
         rows: see `arguments.ScoredRows`.
@@ -122,7 +122,7 @@ def scores_beside(rows, child, group, groups, columns, kind, priors, room, out):
         kind: of the terms.
         priors: the prior count of a cell, for each column.
         room: for groups * largest size * states of the child cells, four times if there are no more than WIDE; the same
-            for rows kept back, if the kind needs them; for FEW terms.
+            for held-out rows, if the kind needs them; for FEW terms.
         out: the scores, without penalties.
     """
     child = np.uint64(child)
@@ -142,7 +142,7 @@ def scores_beside(rows, child, group, groups, columns, kind, priors, room, out):
 
 @kernel
 def refine(group, column, size, places, out):
-    """Divide groups of rows by a column; the number of the new ones. `places` has -1 for groups * size pairs."""
+    """Subdivide groups of rows by a column; returns the number of new groups. `places` has -1 for all pairs."""
     found = 0
     for row in range(len(group)):
         pair = np.int64(group[row]) * size + column[row]
@@ -155,7 +155,7 @@ def refine(group, column, size, places, out):
 
 @kernel
 def subset_terms(rows, kind, priors, equivalent, prefix, first, most, room, walk, out):
-    """Sums of terms over the joint states of every subset of columns that has a given part among the first columns.
+    """Compute sums of terms over the joint states of every subset of columns that has a given part in common.
 
     Subsets are numbers with a bit for each column. The others are gone through depth first: each adds a column after
     its last one, and divides the groups of rows of the subset before.
@@ -168,7 +168,7 @@ def subset_terms(rows, kind, priors, equivalent, prefix, first, most, room, walk
         prefix: the bits of the part among the columns before `first`.
         first: the first column that may be added.
         most: the most columns of a subset; other subsets are left out.
-        room: for rows * largest size cells, the same for rows kept back, and FEW terms.
+        room: for rows * largest size cells, the same for held-out rows, and FEW terms.
         walk: see `arguments.SubsetRoom`; `places` for as many cells.
         out: (priors, subsets) the sums.
     """
@@ -216,7 +216,7 @@ def subset_terms(rows, kind, priors, equivalent, prefix, first, most, room, walk
 
 @inner
 def divide(rows, column, walk, depth, room, deeper):
-    """Count the rows of groups divided by a column, occupied cells first in `counts`; how many there are.
+    """Count the rows of groups subdivided by a column, occupied cells first in `counts`; returns the number of these.
 
     The new group of each row is kept if `deeper` columns are to divide it.
     """
@@ -247,5 +247,5 @@ def divide(rows, column, walk, depth, room, deeper):
 
 @kernel
 def one_term(kind, count, back, prior):
-    """The term of one cell, for Python."""
+    """Return the term of one cell, for calls from Python."""
     return cell_term(kind, count, back, prior)

@@ -1,4 +1,4 @@
-"""Scores of small families from bits: the rows of a state are bits of words, and a cell is counted 64 rows at a time.
+"""Scores of small families from bit sets: the rows of a state are bits of words, counted 64 rows at a time.
 
 The rows of a cell are those in which all its states hold: the words of these states combined by "and". For a few cells
 that is many times faster than adding up row by row.
@@ -15,7 +15,7 @@ from .vectors import bits_set
 
 @inlined
 def rows_in_common(mine, theirs):
-    """The number of rows that two sets of rows share."""
+    """Return the number of rows that two bit sets share."""
     total = np.uint64(0)
     for word in range(len(mine)):
         total += bits_set(mine[word] & theirs[word])
@@ -24,7 +24,7 @@ def rows_in_common(mine, theirs):
 
 @inner
 def divide_cells(table, column, cells, begin, words, room):
-    """Divide cells by the states of a column: cell c and state s become cell s * cells + c."""
+    """Subdivide cells by the states of a column: cell c and state s become cell s * cells + c."""
     first = table.first[column]
     for state in range(table.sizes[column] - 1, -1, -1):  # the first last, as it takes the place of what is divided
         rows = table.bits[first + state, begin : begin + words]
@@ -36,7 +36,7 @@ def divide_cells(table, column, cells, begin, words, room):
 
 @inner
 def family_cells(table, child, parents, begin, words, work):
-    """Write the rows of each cell of a child with its parents into the room, and their numbers.
+    """Write the rows of each cell of a child with its parents into the room, and their counts.
 
     The states of the child come fastest, those of the last parent slowest.
     """
@@ -54,7 +54,7 @@ def family_cells(table, child, parents, begin, words, work):
 
 @inner
 def count_column(table, column, block, cells, work, counts, at):
-    """Count the rows of a block in cells divided by a column; those of its last state are the ones that are left.
+    """Count the rows of a block in cells subdivided by a column; the last state gets the rows that remain.
 
     Without a column, -1, they are not divided. Returns how many cells there are.
     """
@@ -76,7 +76,7 @@ def count_column(table, column, block, cells, work, counts, at):
 
 @kernel
 def scores_by_bits(table, child, parents, columns, kind, priors, work, room, out):
-    """Scores of a child given some parents and one column more: one for each column.
+    """Compute the scores of a child given some parents and each one of several columns.
 
     Args:
         table: see `arguments.ScoredBits`.
@@ -86,7 +86,7 @@ def scores_by_bits(table, child, parents, columns, kind, priors, work, room, out
         kind: of the terms, see `families`.
         priors: the prior count of a cell, for each column.
         work: room for the cells of the child and its parents in a block of words.
-        room: for these cells times the states of each column, one column after the other; the same for rows kept back,
+        room: for these cells times the states of each column, one column after the other; the same for held-out rows,
             if there are any; for terms, see `families`.
         out: the scores, without penalties.
     """

@@ -1,4 +1,4 @@
-"""Trees of hidden variables: the sweeps of `fgrn.engines.matrices`, with a product of matrices for each link.
+"""Trees of hidden variables: the sweeps of `fgrn.engines.matrices`, with one matrix product per link.
 
 The rows of a block are taken a few at a time, as many as make a small product: BLAS does such a product without copying
 the matrices first, and the messages of these rows stay near the processor. All messages are flat arrays; that of a
@@ -26,7 +26,7 @@ BETWEEN = 16
 
 @inner
 def level(x, at, count, row, books):
-    """Divide a product by its sum, which is a factor of the likelihood of the row; one that vanished is in doubt."""
+    """Divide a product by its sum, a factor of the row's likelihood; a sum of zero marks the row as underflowed."""
     total = summed(x, at, count)
     if not total > VANISHING:
         books.doubtful[row] = True
@@ -44,7 +44,7 @@ def level(x, at, count, row, books):
 
 @inner
 def product_below(tree, clique, tables, codes, first, rows, work, books):
-    """Multiply the columns of the leaves of a clique and the messages of its children, in each row."""
+    """Multiply the table columns of the leaves of a clique and the messages of its children, in each row."""
     size = tree.size[clique]
     for r in range(rows):
         row, at = first + r, tree.start[clique] * rows + r * size
@@ -68,7 +68,7 @@ def product_below(tree, clique, tables, codes, first, rows, work, books):
 
 @inner
 def root_posterior(tree, root, tables, first, rows, work, books, totals):
-    """Multiply what lies below the root by the prior, and give each row its weight and its likelihood."""
+    """Multiply the upward product at the root by the prior, and compute the likelihood and weight of each row."""
     size, at = tree.size[root], tree.start[root] * rows
     largest = 0.0
     for s in range(size):
@@ -89,7 +89,7 @@ def root_posterior(tree, root, tables, first, rows, work, books, totals):
 
 @inner
 def posterior_below(tree, clique, tables, first, rows, work, books, totals):
-    """Turn the product below a clique into its posterior, given that of its parent, and count the table between."""
+    """Turn the upward product of a clique into its posterior, given its parent's, and count the table between them."""
     parent = tree.parent[clique]
     above, below = tree.size[parent], tree.size[clique]
     message, start, table = tree.message[clique] * rows, tree.start[clique] * rows, tree.table[clique]
@@ -108,7 +108,7 @@ def posterior_below(tree, clique, tables, first, rows, work, books, totals):
 
 @inner
 def count_leaves(tree, clique, codes, first, rows, work, totals):
-    """Add the posterior of a clique to the counts of its leaves: to a row for each value, or to what is missing.
+    """Add the posterior of a clique to the counts of its leaves: by observed value, or to those of missing values.
 
     The counts of a leaf are transposed until all rows have been added.
     """
@@ -125,7 +125,7 @@ def count_leaves(tree, clique, codes, first, rows, work, totals):
 
 @inner
 def finish_counts(tree, tables, work, totals):
-    """Multiply the counts between cliques by the tables, and turn those of leaves, with what their tables expect."""
+    """Multiply the counts of links by their tables, and transpose those of leaves, adding expected missing values."""
     for clique in range(len(tree.size)):
         if tree.parent[clique] >= 0:
             cells = tree.size[clique] * tree.size[tree.parent[clique]]

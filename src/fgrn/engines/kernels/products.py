@@ -1,4 +1,4 @@
-"""Diverters: products of messages, in plain numbers where these do not underflow, else with an exponent per state."""
+"""Diverters: products of messages as plain numbers or, where these would underflow, with an exponent per state."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def times_carefully(mantissa, exponent, own, x, at, maps, index, size, run):
 
 @once
 def dropped(value, times):
-    """Divide a number by 2**500 as often as asked for; three times make any number zero."""
+    """Divide a number by 2**500 a given number of times; three times make any number zero."""
     for _ in range(times if times < 3 else 3):
         value *= DROP
     return value
@@ -97,7 +97,7 @@ def dropped(value, times):
 
 @inner
 def levelled(mantissa, exponent, own, size, out, at):
-    """Convert a product with an exponent per state to plain numbers of which the largest is 1.
+    """Convert a product with an exponent per state to plain numbers, scaled so that the largest is 1.
 
     Returns the logarithm of the factor divided out, and whether a positive state became zero because it is too small
     beside the largest. All zero, and -inf, if the product is zero.
@@ -150,7 +150,7 @@ def times_leg_carefully(own, size, run, tape, leg, r, row, base, tables, evidenc
 
 @inlined
 def leg_is_known(tape, leg, r, row, codes, known_in):
-    """Return whether evidence lies behind the incoming message of a leg."""
+    """Return whether the incoming message of a leg depends on evidence."""
     kind, known = tape[leg], tape[leg + 2]
     if kind == LEG_FORWARD:
         return known_in[r, known] or is_known(codes, row, tape[leg + 4])
@@ -188,7 +188,7 @@ def times_leg(x, own, size, run, tape, leg, r, row, base, tables, evidence, work
 
 @inlined
 def least_of_leg(size, run, tape, leg, r, base, tables, work):
-    """Return a lower bound of the positive numbers in the incoming message of a leg; 0 if none is known."""
+    """Return a lower bound of the positive values of a leg's incoming message; 0 if no bound is known."""
     kind, place, index = tape[leg], tape[leg + 1], tape[leg + 3]
     if kind == LEG_BACKWARD and not work.known_in[r, tape[leg + 2]]:
         return 1.0
@@ -374,9 +374,9 @@ def posterior_of(tape, at, first, rows, tables, evidence, work, books, out_width
     """Compute the posterior of a Diverter, and the outgoing messages that follow from it; see `tape`.
 
     Its norm is the likelihood where the Diverter is a root. The message on an edge that leads on from it is what the
-    posterior says of the edge, divided by what came in there: exact wherever that is not zero, and where it is zero the
-    posterior behind the edge is zero too. A state that gets lost here has no share of the posterior worth the name, and
-    no books are kept unless `role` says so: at a root, or where messages that lead on are not made here.
+    posterior says of the edge, divided by the incoming message: exact wherever that is not zero, and where it is zero
+    the posterior behind the edge is zero too. A state that underflows here has a negligible share of the posterior, and
+    is not recorded unless `role` says so: at a root, or where messages that lead on are not computed here.
     """
     store, size, run, role, legs = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], np.int64(tape[at + 4])
     onwards, beliefs, leg_at = np.int64(tape[at + 5]), np.int64(tape[at + 6]), at + 7

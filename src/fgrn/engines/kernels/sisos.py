@@ -92,7 +92,7 @@ def siso_backward(tape, at, first, rows, tables, evidence, work, books):
 
 @inner
 def meet(tape, at, first, rows, work, books):
-    """Compute the likelihood of a row at a root: the sum of forward times backward on one of its edges."""
+    """Compute the likelihood of a row at a root: the sum of forward times backward on one of the root's edges."""
     forward, backward, count, known = tape[at], tape[at + 1], tape[at + 2], tape[at + 3]
     for r in range(rows):
         if work.known_in[r, known]:

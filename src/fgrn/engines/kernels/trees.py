@@ -1,4 +1,4 @@
-"""All other networks: tapes of messages and counts, run on blocks of rows that stay in the processor's cache."""
+"""Networks in general: tapes of messages and counts, run on blocks of rows that stay in the processor's cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which versions of numba the kernels are tested with: they use parts of it that it may change without notice.
+"""The versions of numba that the kernels are tested with: they use internal parts of numba that may change.
 
 These are the options `_nrt` and `forceinline`, the builders of LLVM's code in `llvm`, `vectors` and `blas`, the
 libraries of LLVM's code in `linking`, and what `cache` takes from its dispatcher. `pyproject.toml` allows the same
@@ -15,7 +15,7 @@ OLDEST, NEWEST = (0, 61), (0, 68)
 
 
 def check_numba(version: str) -> None:
-    """Warn if this version of numba is none of those that the kernels are tested with."""
+    """Warn if this version of numba is not among those that the kernels are tested with."""
     found = re.match(r"(\d+)\.(\d+)", version)
     if found is not None and OLDEST <= (int(found[1]), int(found[2])) <= NEWEST:
         return

@@ -122,14 +122,14 @@ def read_document(
 
 
 def format_to_write(path: str | os.PathLike[str], format: str | None = None) -> str:
-    """The format in which a network is written: the given one, or that which the extension of the name indicates."""
+    """Return the format of a network to be written: as given, or by the extension of the file name."""
     place = Path(path)
     _check_format(format, FORMATS)
     kind = format or EXTENSIONS.get(_suffix(place))
     if kind is None:
         endings = ", ".join(EXTENSIONS)
-        only = f"{_suffix(place)} is read, and not written; " if _suffix(place) in READABLE else ""
-        told = f"{only}the format is told by the end of the name ({endings})."
+        only = f"{_suffix(place)} can be read but not written; " if _suffix(place) in READABLE else ""
+        told = f"{only}the format must be given by the extension of the name ({endings})."
         own = f"a model file of fgrn is written by save: model.save({str(place)!r})"
         remedies = [own] if _suffix(place) == ".fgrn" else [Remedy("state it", format=...)]
         raise NetworkFileError(told, file=repr(str(place)), remedies=remedies)
@@ -191,7 +191,7 @@ def _cannot_be_read(place: Path, why: str, remedy: Remedy | str = "") -> Network
 
 
 def _detect_format(text: str) -> str | None:
-    """Return the format of a text, by how it begins; None if it is not recognised."""
+    """Return the format of a text, recognised by its beginning; None if unknown."""
     if text.lstrip().startswith("<"):
         return "xdsl" if "<smile" in text else "xmlbif"
     return next((kind for kind, sign in _BEGINNINGS if sign.match(text)), None)
@@ -223,7 +223,7 @@ def _read_bytes(place: Path) -> bytes:
 
 
 def _check_limit(place: Path, data: bytes) -> bytes:
-    """Return the data, if it is not larger than TEXT_LIMIT."""
+    """Return the data; an error if it is larger than TEXT_LIMIT."""
     if len(data) > TEXT_LIMIT:
         remedy = f"If you trust it, set {__name__}.TEXT_LIMIT higher."
         raise _cannot_be_read(place, f"it holds more than {TEXT_LIMIT:,} bytes of text, the limit. {remedy}")
@@ -247,7 +247,7 @@ def _unpack(place: Path, data: bytes) -> bytes:
                 if size > TEXT_LIMIT:
                     _check_limit(place, b"".join(pieces))
                 if size > max(PLAIN_LIMIT, PACKED_LIMIT * len(data)):
-                    much = f"{len(data):,} bytes unpack to more than {size:,}, which is no network"
+                    much = f"{len(data):,} bytes unpack to more than {size:,}, which is not a network"
                     raise _cannot_be_read(place, f"{much}. If you trust it, unpack it first.")
             rest = unpacker.unused_data
             if rest and not rest.startswith(b"\x1f\x8b"):
@@ -283,12 +283,12 @@ def _decode_text(data: bytes, place: Path, kind: str | None) -> str:
         if kind not in ("net", *READ_ONLY):  # these programs write Latin-1
             line = data.count(b"\n", 0, error.start) + 1
             raise NetworkFileError(
-                f"the bytes there are no text in {encoding.upper()}.",
+                f"the bytes there are not text in {encoding.upper()}.",
                 file=place.name,
                 line=line,
                 remedies="save it as UTF-8",
             ) from None
         text = data.decode("latin-1")
     except UnicodeError as error:  # such as UTF-16 without a byte order mark
-        raise _cannot_be_read(place, f"it is no text in {encoding} ({error}).") from None
+        raise _cannot_be_read(place, f"it is not text in {encoding} ({error}).") from None
     return text.replace("\r\n", "\n").replace("\r", "\n")

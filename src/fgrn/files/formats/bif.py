@@ -124,7 +124,7 @@ def _parse_with_comments(text: str, builder: Builder, comment: re.Pattern[str]) 
 
 
 def _without_comments(text: str, builder: Builder, comment: re.Pattern[str]) -> str:
-    """Return the text with blanks in place of comments, and the same line numbers."""
+    """Return the text with comments replaced by blanks, keeping line numbers."""
     if "//" not in text and "/*" not in text:
         return text
 

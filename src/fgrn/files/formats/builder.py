@@ -1,4 +1,4 @@
-"""Builds a Document piece by piece for all parsers, with all checks in one place, and errors that name the line.
+"""The builder of Documents for all parsers, with all checks in one place, and errors that name the line.
 
 Files are not trusted: no array is created before its numbers have been found in the file, except tables that a format
 abbreviates, whose total size is limited by the size of the file.
@@ -67,12 +67,12 @@ def _is_number(word: str) -> bool:
 
 
 def legible(text: str) -> str:
-    """Return a name or label for a message: as it is, or quoted if it has blanks or control characters."""
+    """Return a name or label for a message: unchanged, or quoted if it has blanks or control characters."""
     return text if text.isprintable() and text and not set(text) & set(" ,='\"") else short_repr(text)
 
 
 def _first_notes(notes: Sequence[str]) -> str:
-    """Return the first three notes as a sentence, with the number of the others."""
+    """Return the first three notes as a sentence, with the number of the rest."""
     more = f"; and {len(notes) - 3:,} more tables" if len(notes) > 3 else ""
     return f"{'; '.join(notes[:3])}{more}."
 
@@ -138,7 +138,7 @@ class Builder:
 
     def no_number(self, word: str, line: int) -> NetworkFileError:
         """Return the error for a word that is not a number."""
-        return self.error(line, f"{short_repr(word)} is no number. Probabilities are written like 0.25 or 2.5e-1.")
+        return self.error(line, f"{short_repr(word)} is not a number. Probabilities are written like 0.25 or 2.5e-1.")
 
     # Variables
 
@@ -162,11 +162,11 @@ class Builder:
         self._lines[name] = line
 
     def add_property(self, name: str, key: str, value: str) -> None:
-        """Add a property of a variable, or of the network for the name "", which is passed through."""
+        """Add a property of a variable, or of the network if the name is "", which is kept when written again."""
         self._properties.setdefault(name, {})[key] = value
 
     def use_names(self, names: Mapping[str, str], labels: Mapping[str, Mapping[str, str]]) -> None:
-        """Rename variables and their states from the identifiers in the file to the names they stand for."""
+        """Rename variables and their states from the identifiers in the file to the names noted there."""
         states, lines = self.states, self._lines
         self.states, self._lines = {}, {}
         for name, old in states.items():
@@ -197,7 +197,7 @@ class Builder:
     # Decisions and utilities
 
     def add_decision(self, name: str, seen: Sequence[str], line: int | None) -> None:
-        """Make a variable a decision, at which some others are known."""
+        """Make a variable a decision, and set the variables that are known when it is made."""
         self.sizes((*seen, name), line, f"the decision {short_repr(name)}")
         self._decisions[name] = tuple(seen)
         self._tables[name] = line
@@ -205,7 +205,7 @@ class Builder:
     def add_utility(
         self, name: str, scope: Sequence[str], values: Sequence[float] | np.ndarray, line: int | None
     ) -> None:
-        """Add a utility, whose numbers are finite and may be negative; the first variable varies slowest."""
+        """Add a utility, whose values are finite and may be negative; the first variable varies slowest."""
         what = f"the utility {short_repr(name)}"
         if not name.strip() or name in self.states or name in self._utilities:
             raise self.error(line, f"{what} has no name of its own. Rename it.")
@@ -219,7 +219,7 @@ class Builder:
         self._utilities[name] = WrittenTable(tuple(scope), array)
 
     def add_compact(self, name: str, record: dict[str, Any]) -> None:
-        """Add the few parameters that the table of a variable follows from; see `Document`."""
+        """Add the parameters of a compact table of a variable, such as a noisy-max; see `Document`."""
         self._compact[name] = record
 
     # Tables
@@ -247,7 +247,7 @@ class Builder:
         return total
 
     def expand(self, count: int, line: int, what: str) -> None:
-        """Count the values of a table that the file abbreviates, and raise an error beyond the limit."""
+        """Add to the number of table values that the file abbreviates; an error beyond the limit."""
         self._expanded = min(self._expanded + count, 10**18)
         if self._expanded > self._room:
             raise self.error(
@@ -292,7 +292,7 @@ class Builder:
         line: int | None,
         line_of_row: Callable[[int], int] | None,
     ) -> np.ndarray:
-        """Return a table whose rows sum to one: as it is within rounding, else divided by the sums."""
+        """Return a table whose rows sum to one: unchanged within rounding, else divided by their sums."""
         rows = array.reshape(-1, array.shape[-1])
         with np.errstate(over="ignore"):
             sums = rows.sum(axis=1)
@@ -323,7 +323,7 @@ class Builder:
     def function(
         self, child: str, parents: Sequence[str], states: Iterable[tuple[str, int]], line: int, by_number: bool = False
     ) -> np.ndarray:
-        """Return the values of a table that says for each case of the parents which state the child has.
+        """Return the table of a child that is a function of its parents, from its state in each case.
 
         Args:
             child: the variable.
@@ -339,7 +339,7 @@ class Builder:
         for state, at in states:
             if state not in known:
                 some = ", ".join(map(short_repr, self.states[child][:8]))
-                raise self.error(at, f"{what}: {short_repr(state)} is no state of it (known: {some}).")
+                raise self.error(at, f"{what}: {short_repr(state)} is not a state of it (known: {some}).")
             codes.append(known[state])
         *sizes, width = self.sizes((*parents, child), line, what)
         cases = self.product(sizes)

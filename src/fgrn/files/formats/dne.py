@@ -1,4 +1,4 @@
-"""DNE, the text format of Netica: blocks for the network and its nodes; it is read and not written.
+"""DNE, the text format of Netica: blocks for the network and its nodes; reading only.
 
     bnet Asia {
     node lung {

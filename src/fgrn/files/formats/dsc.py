@@ -1,4 +1,4 @@
-"""DSC, the format of Microsoft's belief networks (MSBN), also written by bnlearn; it is read and not written.
+"""DSC, the format of Microsoft's belief networks (MSBN), also written by bnlearn; reading only.
 
     belief network "asia"
     node smoke { name: "Smokes?"; type: discrete [ 2 ] = { "yes", "no" }; position: (25, 275); }
@@ -123,7 +123,7 @@ def _statements(tokens: Tokens) -> list[Span]:
 
 
 def _skip_block(tokens: Tokens) -> None:
-    """Skip a block of another kind, up to the brace that closes it."""
+    """Skip a block of an unused kind, up to its closing brace."""
     while tokens.next.text != "{":
         tokens.take("word", "text", "{")
     tokens.take("{")
@@ -164,7 +164,7 @@ def _read_table(builder: Builder, tokens: Tokens, scope: list[Token], statements
 
 
 def _parent_codes(builder: Builder, table: TableRows, text: str, sizes: list[int], line: int) -> list[int]:
-    """Return the codes of the parents' states in front of a row."""
+    """Return the codes of the parents' states at the beginning of a row."""
     words = text.replace(",", " ").split()
     if len(words) != len(sizes):
         raise builder.error(
@@ -177,7 +177,7 @@ def _parent_codes(builder: Builder, table: TableRows, text: str, sizes: list[int
         if code >= size:
             raise builder.error(
                 line,
-                f"{table.what}: {short_repr(word)} is no state of {short_repr(parent)}; they go from 0 to {size - 1}.",
+                f"{table.what}: {short_repr(word)} is not a state of {short_repr(parent)}; these are 0 to {size - 1}.",
             )
         codes.append(code)
     return codes

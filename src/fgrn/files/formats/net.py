@@ -96,7 +96,7 @@ def parse(text: str, file: str, rescale: float | None = RESCALE) -> Document:
 
 
 class _Blocks:
-    """The blocks of a file in its order, collected first because they may refer to later ones."""
+    """The blocks of a file in order, collected before they are read because they may refer to later ones."""
 
     def __init__(self, tokens: Tokens) -> None:
         self.tokens = tokens
@@ -213,7 +213,7 @@ def _read_utility(builder: Builder, tokens: Tokens, scope: list[Token], attribut
 def serialise(document: Document) -> str:
     """Return a document as a NET text."""
     check_directed(document, "Hugin NET")
-    rule = "names are letters, digits and underscores, do not begin with a digit and are no words of the format"
+    rule = "names are letters, digits and underscores, do not begin with a digit and are not words of the format"
     check_representable(document, "Hugin NET", _is_name, lambda _: True, rule, ", or write XMLBIF (.xml) or BIF (.bif)")
     lines = ["net", "{"]
     lines += [f"  name = {_quoted_text(document.name)};"] if document.name else []

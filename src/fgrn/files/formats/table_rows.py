@@ -1,4 +1,4 @@
-"""A table that a file gives row by row, in any order, each with the states of the parents, and maybe a default row."""
+"""A table given row by row, in any order, each with the states of the parents, and an optional default row."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TableRows:
         self._default: tuple[list[float], int] | None = None
 
     def add(self, codes: Sequence[int], numbers: str, line: int, written: str) -> None:
-        """Add a row: the codes of the parents' states, its numbers, and how the file writes the states."""
+        """Add a row: the codes of the parents' states, its numbers, and the states as written in the file."""
         place = 0
         for code, size in zip(codes, self._sizes, strict=True):
             place = place * size + code
@@ -75,5 +75,6 @@ def code_of_label(builder: Builder, what: str, parent: str, codes: Mapping[str, 
     """Return the code of a parent's state, by its label."""
     if label not in codes:
         known = ", ".join(map(short_repr, builder.states[parent][:8]))
-        raise builder.error(line, f"{what}: {short_repr(label)} is no state of {short_repr(parent)} (known: {known}).")
+        why = f"{what}: {short_repr(label)} is not a state of {short_repr(parent)} (known: {known})."
+        raise builder.error(line, why)
     return codes[label]

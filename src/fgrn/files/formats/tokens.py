@@ -40,7 +40,7 @@ class Span(NamedTuple):
 
 
 class Tokens:
-    """The tokens of a text, which are consumed one by one.
+    """The tokens of a text, consumed one by one.
 
     Args:
         text: the whole file.

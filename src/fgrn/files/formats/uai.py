@@ -44,7 +44,7 @@ def _is_whole(word: str) -> bool:
 
 
 class _Words:
-    """The words of a text, which are consumed one by one."""
+    """The words of a text, consumed one by one."""
 
     def __init__(self, text: str, builder: Builder) -> None:
         self._builder = builder
@@ -229,7 +229,7 @@ def parse_evidence(text: str, file: str) -> Mapping[str, int | list[int | None]]
 
 
 def _is_sampled_by_line(words: _Words, count: int) -> bool:
-    """Return whether each line after the first is one sample, which decides between the two styles."""
+    """Return whether each line after the first is one sample, which decides between two layouts of the format."""
     lines = list(_lines_of_words(words))
     return (
         len(lines) == count + 1

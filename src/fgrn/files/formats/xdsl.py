@@ -80,7 +80,7 @@ def _id_of(builder: Builder, element: Element) -> str:
 def _read_properties(
     builder: Builder, name: str, element: Element, names: dict[str, str], labels: dict[str, dict[str, str]]
 ) -> None:
-    """Read the user properties of a node; two of them note the names that its identifiers stand for."""
+    """Read the user properties of a node; two of them store the names that its identifiers replace."""
     for one in element.all("property"):
         key = _id_of(builder, one)
         meant = read_note(one.text) if name and key in (_NAME, _STATES) else None
@@ -93,7 +93,7 @@ def _read_properties(
 
 
 def _read_drawing(builder: Builder, element: Element, names: dict[str, str]) -> None:
-    """Read what GeNIe stores to draw the nodes, including those in submodels."""
+    """Read the properties by which GeNIe draws the nodes, including those in submodels."""
     waiting = [element]
     order: dict[str, None] = {}
     while waiting:
@@ -125,7 +125,7 @@ def _utility_weights(builder: Builder, nodes: Element) -> dict[str, float]:
             continue
         given, parents = node.first("weights"), _parents_of(node)
         if given is None or any(parent not in above for parent in parents):
-            text = f"node {short_repr(name)} is no weighted sum of utilities, and fgrn reads only such."
+            text = f"node {short_repr(name)} is not a weighted sum of utilities, and fgrn reads only such."
             raise builder.error(node.line, f"{text} Give it weights in GeNIe.")
         numbers = builder.numbers("".join(given.pieces), given.line)
         if len(numbers) != len(parents):
@@ -207,7 +207,7 @@ def _orders(builder: Builder, words: list[str], sizes: list[int], line: int, nam
 def _effects_record(
     name: str, parents: list[str], orders: list[list[int]], columns: np.ndarray
 ) -> dict[str, object] | None:
-    """Return the few parameters of a noisy-MAX node; None if a parent has an effect in its weakest state, too."""
+    """Return the parameters of a noisy-MAX node; None if a parent has an effect even in its weakest state."""
     none = np.eye(columns.shape[1])[-1]
     effects: dict[str, object] = {}
     off: dict[str, object] = {name: columns.shape[1] - 1}
@@ -344,7 +344,7 @@ def _parents_first(document: Document) -> Iterator[tuple[tuple[str, ...], np.nda
 
 
 def _is_drawing_property(variable: str, identifier: str, key: str, value: str) -> bool:
-    """Return whether GeNIe draws a property; a label equal to the name would be read as none."""
+    """Return whether a property is one by which GeNIe draws; a label equal to the name would be read as none."""
     if key == "position":
         return bool(_POSITION.fullmatch(value))
     plain = value == value.strip() and is_plain(value)

@@ -1,1 +1,1 @@
-"""Learning on a cluster (Dask): rows stay on the workers, expected counts are sent back."""
+"""Learning on a computing cluster (Dask): rows stay on the workers, expected counts are sent back."""

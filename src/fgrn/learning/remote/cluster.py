@@ -51,21 +51,21 @@ FAN_IN = 16
 """How many Counts are added up at once."""
 
 FAILED = ("error", "cancelled")
-"""What a future is that will never have a result; one that is lost with a worker is made again."""
+"""The states of futures that will never have a result; one that is lost with a worker is computed again."""
 
 MOMENT, LOOK, PATIENCE = 0.02, 5.0, 60.0
-"""Seconds between two looks at what has been done, at the workers, and for which there may be none of these."""
+"""Seconds between two checks of the tasks, between two checks of the workers, and without any worker until an error."""
 
-# What workers do
+# On the workers
 
 
 def _work_on_part(work: Callable[..., Any], part: StreamPart, frame: Any, *others: Any) -> Any:
-    """Work on a part of a table, where it is read."""
+    """Call a function on a part of a table, on the worker that reads it."""
     return work(part._replace(frame=frame, cache=worker_folder(), notes=[]), *others)
 
 
 def worker_folder() -> str | None:
-    """The folder for temporary files of the worker that calls this."""
+    """Return the folder for temporary files of the worker that calls this."""
     from distributed import get_worker
 
     try:
@@ -82,12 +82,12 @@ def _version() -> str:
     return __version__
 
 
-# What is done where learning is led
+# In the process that runs the learning loop
 
 
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """The client of the cluster at an address."""
+    """A context with the client of the cluster at an address."""
     Client = _client_class()
     try:
         client = Client(address, timeout="10s")
@@ -152,7 +152,7 @@ class Cluster:
 
     @contextmanager
     def asked(self) -> Iterator[None]:
-        """Around requests to the workers: if the cluster goes away meanwhile, the error says so."""
+        """A context for requests to the workers, in which the loss of the cluster becomes a clear error."""
         try:
             yield
         except FgrnError:
@@ -163,13 +163,13 @@ class Cluster:
             raise LearningError(f"The cluster has gone away: {first_line(error)}") from error
 
     def shared(self, thing: Any) -> Any:
-        """An object that many tasks need: sent to one worker, and from there to the others."""
+        """Return an object that many tasks need, sent to one worker and from there to the others."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph")  # large tables have to go there
             return self.client.submit(_same, thing, key=_key("share"))
 
     def each(self, work: Callable[..., Any], parts: Sequence[tuple[Any, Any]], *shared: Any) -> list[Any]:
-        """Futures of a function applied to every part with its frame, which may be the result of other tasks."""
+        """Return futures of a function applied to every part with its frame, which may be the result of other tasks."""
         from dask import delayed
 
         common = [delayed(thing, name=_key("share"), traverse=False) for thing in shared]
@@ -179,14 +179,14 @@ class Cluster:
         return found
 
     def mapped(self, work: Callable[..., Any], items: Sequence[Any], *shared: Any) -> list[Any]:
-        """Futures of a function applied to every item."""
+        """Return futures of a function applied to every item."""
         same = [[thing] * len(items) for thing in shared]
         keys = [f"{key}-{number}" for key in [_key(work.__name__)] for number in range(len(items))]
         found: list[Any] = self.client.map(work, items, *same, key=keys)
         return found
 
     def together(self, add: Callable[..., Any], items: Sequence[Any]) -> Any:
-        """The sum of all items, added in their order, a few at a time."""
+        """Return the sum of all items, added in order, a few at a time."""
         while len(items) > 1:
             groups = [items[first : first + FAN_IN] for first in range(0, len(items), FAN_IN)]
             items = [self.client.submit(add, *group, key=_key(add.__name__)) for group in groups]
@@ -212,7 +212,7 @@ class Cluster:
                     sleep(MOMENT)
 
     def result(self, total: Any, parts: Sequence[Any] = (), names: Sequence[str] = (), done: str = "read") -> Any:
-        """The result of a future that depends on all parts; if it fails, the error is that of the part that failed."""
+        """Return the result of a future that depends on all parts, or raise the error of the part that failed."""
         with self._or_cancelled(parts):
             while True:
                 try:
@@ -226,7 +226,7 @@ class Cluster:
 
     @contextmanager
     def _or_cancelled(self, futures: Sequence[Any]) -> Iterator[None]:
-        """Cancel the tasks of workers if their results are not waited for any more."""
+        """A context that cancels the tasks of workers if it ends before their results arrived."""
         try:
             yield
         except BaseException:
@@ -235,7 +235,7 @@ class Cluster:
             raise
 
     def _look(self) -> None:
-        """Check now and then that there are workers; none for a while is fine, since they may restart."""
+        """Check from time to time that there are workers, with some patience because they may restart."""
         now = monotonic()
         if now - self._looked < LOOK:
             return
@@ -249,7 +249,7 @@ class Cluster:
 
 
 def _first_failure(futures: Sequence[Any], names: Sequence[str], done: str) -> Exception:
-    """The error of the first task that failed, with the name of its part."""
+    """Return the error of the first task that failed, with the name of its part."""
     from distributed import CancelledError, KilledWorker
 
     future, name = next(pair for pair in zip(futures, names, strict=True) if pair[0].status in FAILED)
@@ -304,7 +304,7 @@ class RemoteRows:
         self._names = [part.called for part in parts]
 
     def _file_parts(self, stream: Stream) -> list[StreamPart]:
-        """The parts of the files, listed by a worker."""
+        """Return the parts of the files, listed by a worker."""
         with self.cluster.asked():
             names, shares = self.cluster.result(self.cluster.client.submit(_list_row_groups, stream, key=_key("list")))
         if not shares:
@@ -357,7 +357,7 @@ class RemoteRows:
             raise unknown_name("column", weights, self._parts[0].names)
 
     def _tell(self, facts: Sequence[pieces.Facts], coding: Coding) -> None:
-        """Give the warnings about the rows here, where learning is led."""
+        """Issue the warnings about the rows in this process."""
         for text in dict.fromkeys(text for one in facts for text in one.told):
             warn(text, FgrnWarning)
         left_out = sum((Counter(one.left_out) for one in facts), Counter[str]())
@@ -375,12 +375,12 @@ def _list_row_groups(stream: Stream) -> Any:
         return row_groups_of(stream.files, stream.format)
     except TableFileError as error:
         found = error
-    raise found.changed(message=f"{found.message} So a worker of the cluster says.")
+    raise found.changed(message=f"{found.message} Reported by a worker of the cluster.")
 
 
 @dataclass(frozen=True, eq=False)
 class RemoteTable(EncodedTable):
-    """A table in pieces on the workers of a cluster, about its own columns or about some `variables`."""
+    """A table in pieces on the workers of a cluster, with the numbering of its own columns or of `variables`."""
 
     columns: tuple[str, ...]
     cluster: Cluster
@@ -425,7 +425,7 @@ class RemoteTable(EncodedTable):
         return replace(self, log_scale=self.log_scale + log_scale)
 
     def estep(self, make: pieces.EStepOver) -> RemoteEStep:
-        """See `EncodedTable`. Each worker makes the E-step over its pieces."""
+        """See `EncodedTable`. Each worker computes the E-step over its pieces."""
         shared = map(self.cluster.shared, (make, self.variables, self.log_scale))
         with self.cluster.asked():
             esteps = self.cluster.mapped(pieces.PieceEStep, self.futures, *shared)
@@ -433,7 +433,7 @@ class RemoteTable(EncodedTable):
         return RemoteEStep(self.cluster, tuple(esteps), self.called, self.rows)
 
     def digests(self) -> dict[str, Any]:
-        """See `EncodedTable`. The borders of pieces are a part: they decide the order in which Counts are added."""
+        """See `EncodedTable`. The borders of pieces are included, because they decide the order of summation."""
         with self.cluster.asked():
             found = self.cluster.mapped(pieces.digests, self.futures)
             self.cluster.finish(found, self.called)

@@ -1,4 +1,4 @@
-"""Tables in pieces, as the workers of a cluster have them: codes on their disks, and the E-step over each piece."""
+"""Tables in pieces on the workers of a cluster: codes on their disks, and the E-step over each piece."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from ..execution import offered
 from ..schema_coding import BySchema
 
 CLAIMED = 2**22
-"""Bytes that a piece, and what is held of it, claim to take: enough that they are seldom moved, and little beside the
+"""The size in bytes that pieces report to Dask: enough that they are seldom moved, and little beside the
 memory of a worker, since codes are on disk."""
 
 
 EStepOver = Callable[[Evidence, str], WholeEStep]
-"""What makes the E-step over rows in one place."""
+"""The function that builds the E-step over rows in one place."""
 
 
 class Facts(NamedTuple):
@@ -64,7 +64,7 @@ def _moved_piece(
     origins: Any,
     facts: Facts,
 ) -> Piece:
-    """Return a piece that was moved, on the disk of its new worker."""
+    """Return a piece that was moved, stored on the disk of its new worker."""
     from .cluster import worker_folder
 
     disk = Disk(worker_folder())
@@ -88,7 +88,7 @@ class PieceEStep:
 
 @contextmanager
 def _naming(part: StreamPart) -> Iterator[None]:
-    """Add the name of the part to errors that are raised in the context."""
+    """A context that adds the name of the part to errors."""
     try:
         yield
         return
@@ -117,7 +117,7 @@ def joined(*summaries: dict[str, Distinct]) -> dict[str, Distinct]:
 
 def piece(part: StreamPart, stream: Stream, weights: str | None, coding: Coding, without_zero: bool) -> Piece:
     """Return the codes of a part."""
-    if isinstance(coding.code, BySchema):  # it counts what is no level, and other threads have the same one
+    if isinstance(coding.code, BySchema):  # it counts what is not a level, and other threads have the same one
         coding = coding._replace(code=coding.code.fresh())
     rows = stream.part(part)
     with _naming(part):
@@ -146,7 +146,7 @@ def count_piece(mine: PieceEStep, values: np.ndarray) -> Counts:
 
 
 def recount_piece(mine: PieceEStep, began_with: np.ndarray, tables: np.ndarray) -> Counts:
-    """Return the expected counts of a piece with new tables and the messages that an epoch began with."""
+    """Return the expected counts of a piece with new tables and the messages from the start of the epoch."""
     return offered(mine.estep.cycles, "cycles")(began_with)(tables)
 
 

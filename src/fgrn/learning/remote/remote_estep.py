@@ -1,4 +1,4 @@
-"""The E-step over rows on the workers of a cluster: each piece is counted where it is, and the counts are added."""
+"""The E-step over rows on the workers of a cluster: each worker counts its pieces, and the counts are added."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RemoteEStep:
 
     @property
     def method(self) -> CountingMethod:
-        """See `EStep`. Each worker goes about it by the rows it has."""
+        """See `EStep`. Each worker decides by the rows it has."""
         return CountingMethod(f"(on {len(self.esteps):,} pieces of the table at workers) any", self.rows, self.rows)
 
     def count(self, values: np.ndarray) -> Counts:
