@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -143,27 +143,42 @@ class PrunedQueries:
         tables = self._arrays.tables.with_changed(changed)
         shares, logs = near.joint(model.index, tables, evidence, target)
         logs = logs + evidence.log_scale + _taken_out(near.parts)
-        apart = near.apart if likelihood else self._doubtful(near.apart, known, weighted, changed)
-        if apart:
-            names = tuple([part.name for part in apart])
-            rest = self._question("apart", names, known, weighted, lambda: (apart, (), ()))
+        rest = self._apart(near.apart, target, known, weighted, likelihood or bool(changed))
+        if rest is not None:
             _, more = rest.joint(model.index, tables, evidence, ())
-            logs = logs + more + _taken_out(apart)
+            logs = logs + more + _taken_out(rest.parts)
             shares = np.where((more > -np.inf).reshape(-1, *[1] * len(target)), shares, 0.0)
         return shares, logs
 
-    def _doubtful(
+    def _apart(
         self,
         apart: Sequence[ScopedTable],
+        target: tuple[str, ...],
         known: frozenset[str],
         weighted: frozenset[str],
-        changed: Mapping[str, np.ndarray],
+        likelihood: bool,
+    ) -> PrunedModel | None:
+        """The tables that known states separate from a target; None if there are none.
+
+        All of them, or those that decide whether the evidence is possible if the log-likelihood is not wanted.
+        """
+        if not apart or likelihood:
+            return self._question("apart", target, known, weighted, lambda: (apart, (), ())) if apart else None
+        zeros = self._arrays.with_zeros
+
+        def tables() -> tuple[Sequence[ScopedTable], tuple[str, ...], tuple[ScopedTable, ...]]:
+            some = zeros.union([part.name for part in apart if not weighted.isdisjoint(part.scope)])
+            return self._graph.deciding(apart, some, known | weighted), (), ()
+
+        found = self._question(("deciding", zeros), target, known, weighted, tables)
+        return found if found.parts else None
+
+    def _doubtful(
+        self, apart: Sequence[ScopedTable], known: frozenset[str], weighted: frozenset[str]
     ) -> tuple[ScopedTable, ...]:
         """Those of some tables that may make evidence impossible: with zeros or weights, and what is joined to them."""
         zeros = self._arrays.with_zeros
-        some = [
-            part for part in apart if part.name in zeros or part.name in changed or not weighted.isdisjoint(part.scope)
-        ]
+        some = [part for part in apart if part.name in zeros or not weighted.isdisjoint(part.scope)]
         return self._graph.joined_to(some, apart, known) if some else ()
 
     def _near(self, target: tuple[str, ...], known: frozenset[str], weighted: frozenset[str]) -> PrunedModel:
@@ -176,7 +191,7 @@ class PrunedQueries:
         return self._question("near", target, known, weighted, tables)
 
     def _question(
-        self, kind: str, target: tuple[str, ...], known: frozenset[str], weighted: frozenset[str], tables: Any
+        self, kind: Hashable, target: tuple[str, ...], known: frozenset[str], weighted: frozenset[str], tables: Any
     ) -> PrunedModel:
         """A pruned model, made of what `tables` returns; or kept from before.
 

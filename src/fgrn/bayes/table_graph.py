@@ -46,6 +46,38 @@ class TableGraph:
         wanted = {part.name for part in some} | {self.parts[number].name for number in found}
         return tuple([part for part in parts if part.name in wanted])
 
+    @staticmethod
+    def deciding(
+        parts: Sequence[ScopedTable], with_zeros: Collection[str], fixed: Collection[str]
+    ) -> tuple[ScopedTable, ...]:
+        """Those of some tables that decide whether evidence is possible: whether all are positive in some joint state.
+
+        A table without zeros is positive in all. So is, in some state of its last variable, a distribution of it
+        whatever the others are: it decides nothing if no other table that is left has this variable.
+
+        Args:
+            parts: the tables.
+            with_zeros: the names of those with zeros, or with a variable on which there are weights.
+            fixed: variables that are known, or on which there are weights.
+        """
+        left = [part for part in parts if part.name in with_zeros]
+        uses: dict[str, int] = {}
+        for part in left:
+            for name in part.scope:
+                uses[name] = uses.get(name, 0) + 1
+        before = -1
+        while before != len(left):
+            before, kept = len(left), list[ScopedTable]()
+            for part in reversed(left):  # children come after their parents, mostly
+                last = part.scope[-1]
+                if not part.conditional or uses[last] > 1 or last in fixed:
+                    kept.append(part)
+                    continue
+                for name in part.scope:
+                    uses[name] -= 1
+            left = kept[::-1]
+        return tuple(left)
+
     def _joined(self, names: Collection[str], known: Collection[str], alive: Collection[str] | None) -> set[int]:
         """The numbers of tables that are joined to some variables by variables whose state is not known.
 
