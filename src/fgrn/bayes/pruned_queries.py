@@ -12,7 +12,7 @@ from ..core.exceptions import WiringError
 from ..core.labels import Labels
 from ..core.settings import Name, name_of
 from ..core.variable import Variable
-from ..flow.evidence import encode
+from ..flow.evidence import encode, plain_row
 from ..flow.marginals import refuse_impossible
 from ..flow.messages import Messages
 from ..tables import frames
@@ -100,11 +100,13 @@ class PrunedQueries:
         None for many rows that an engine answers faster, and for impossible ones, of which the whole says why.
         """
         model: Any = self
-        columns = frames.columns(data)
-        many = bool(columns) and frames.row_count(columns) > FEW_ROWS
-        if many and self._fits() and not self._may_pay(frames.row_count(columns), 1):
-            return None
-        evidence = encode(model, data)
+        evidence, many = plain_row(model, data), False
+        if evidence is None:
+            columns = frames.columns(data)
+            many = bool(columns) and frames.row_count(columns) > FEW_ROWS
+            if many and self._fits() and not self._may_pay(frames.row_count(columns), 1):
+                return None
+            evidence = encode(model, data)
         groups = hard_and_soft(evidence, model.names)
         if many and not self._pays(groups, [self._near(target, known, weighted) for _, known, weighted in groups]):
             return None
