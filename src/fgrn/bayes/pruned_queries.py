@@ -110,13 +110,20 @@ class PrunedQueries:
         groups = hard_and_soft(evidence, model.names)
         if many and not self._pays(groups, [self._near(target, known, weighted) for _, known, weighted in groups]):
             return None
-        out = np.zeros((evidence.rows, *(self._variables[one].cardinality for one in target)))
-        for rows, known, weighted in groups:
-            out[rows], _ = self._joint(_rows_of(evidence, rows), target, known, weighted, {}, likelihood=False)
-        impossible = np.flatnonzero(~out.any(axis=tuple(range(1, out.ndim))))
-        if len(impossible) and self._fits():
+        if len(groups) == 1:
+            ((_, known, weighted),) = groups
+            out, _ = self._joint(evidence, target, known, weighted, {}, likelihood=False)
+            out = out if out.flags.writeable else out.copy()
+        else:
+            out = np.zeros((evidence.rows, *(self._variables[one].cardinality for one in target)))
+            for rows, known, weighted in groups:
+                out[rows], _ = self._joint(evidence.take(rows), target, known, weighted, {}, likelihood=False)
+        possible = np.logical_or.reduce(out, axis=tuple(range(1, out.ndim)))
+        if possible.all():
+            return out
+        if self._fits():
             return None
-        refuse_impossible(impossible)
+        refuse_impossible(np.flatnonzero(~possible))
         return out
 
     def _joint(
@@ -144,11 +151,11 @@ class PrunedQueries:
         near = self._near(target, known, weighted)
         tables = self._arrays.tables.with_changed(changed)
         shares, logs = near.joint(model.index, tables, evidence, target)
-        logs = logs + evidence.log_scale + _taken_out(near.parts)
+        logs = logs + evidence.log_scale + self._taken_out(near.parts)
         rest = self._apart(near.apart, target, known, weighted, likelihood or bool(changed))
         if rest is not None:
             _, more = rest.joint(model.index, tables, evidence, ())
-            logs = logs + more + _taken_out(rest.parts)
+            logs = logs + more + self._taken_out(rest.parts)
             shares = np.where((more > -np.inf).reshape(-1, *[1] * len(target)), shares, 0.0)
         return shares, logs
 
@@ -245,7 +252,7 @@ class PrunedQueries:
         for (rows, _, _), question in zip(groups, found, strict=True):
             tables = self._arrays.tables
             marginals[rows], logs[rows] = question.marginals(model.index, tables, _rows_of(evidence, rows), kept)
-            logs[rows] += _taken_out(question.parts)
+            logs[rows] += self._taken_out(question.parts)
         logs += evidence.log_scale
         if impossible != "mark" and np.isneginf(logs).any():
             if self._fits():
@@ -288,7 +295,7 @@ class PrunedQueries:
         if np.isneginf(logs).any() and self._fits():
             return None
         refuse_impossible(np.flatnonzero(np.isneginf(logs)))
-        return codes, logs + evidence.log_scale + _taken_out(self._parts)
+        return codes, logs + evidence.log_scale + self._taken_out(self._parts)
 
     def _pruned_max_marginals(self, data: frames.Data, names: Sequence[str]) -> dict[str, np.ndarray] | None:
         """For each state of some variables, the log-probability of the best assignment with it, (rows, states).
@@ -309,7 +316,7 @@ class PrunedQueries:
             return None
         refuse_impossible(np.flatnonzero(np.isneginf(logs)))
         with np.errstate(divide="ignore"):
-            whole = np.log(shares) + (logs + evidence.log_scale + _taken_out(self._parts))[:, None]
+            whole = np.log(shares) + (logs + evidence.log_scale + self._taken_out(self._parts))[:, None]
         return dict(zip(names, np.split(whole, np.cumsum(sizes)[:-1], axis=1), strict=True))
 
     def _pruned_samples(
@@ -384,6 +391,13 @@ class PrunedQueries:
             found = self._kept_arrays = TableArrays(self._parts, self._variables, self._spec, self._parameters)
         return found
 
+    def _taken_out(self, parts: Sequence[ScopedTable]) -> float:
+        """The logarithm of what tables that are no distributions were divided by; their largest number is one."""
+        if self._graph.directed:
+            return 0.0
+        tables = [part.table for part in parts if not part.conditional]
+        return float(sum([np.log(table.max()) for table in tables if table is not None]))
+
     def _fits(self) -> bool:
         """Whether the cliques of the whole model fit in memory, and in a Network."""
         model: Any = self
@@ -396,9 +410,3 @@ class PrunedQueries:
 def _rows_of(evidence: Evidence, rows: np.ndarray) -> Evidence:
     """Some rows of the evidence, in order; itself if they are all."""
     return evidence if len(rows) == evidence.rows else evidence.take(rows)
-
-
-def _taken_out(parts: Sequence[ScopedTable]) -> float:
-    """The logarithm of what tables that are no distributions were divided by; their largest number is one."""
-    scales = [np.log(part.table.max()) for part in parts if not part.conditional and part.table is not None]
-    return float(sum(scales))

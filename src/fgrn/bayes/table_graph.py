@@ -9,12 +9,18 @@ from .realisation import ScopedTable
 
 
 class TableGraph:
-    """Which tables of a model have a variable, and which variables its ancestors are; worked out once for a model."""
+    """Which tables of a model have a variable, and which variables its ancestors are; worked out once for a model.
+
+    Attributes:
+        parts: the tables.
+        directed: whether all of them are distributions of their last variable.
+    """
 
     def __init__(self, parts: Sequence[ScopedTable]) -> None:
         self.parts = tuple(parts)
-        self._directed = all(part.conditional for part in parts)
-        self._parents = {part.scope[-1]: part.scope[:-1] for part in parts} if self._directed else {}
+        self.directed = all(part.conditional for part in parts)
+        self._parents = {part.scope[-1]: part.scope[:-1] for part in parts} if self.directed else {}
+        self._own = {part.scope[-1]: number for number, part in enumerate(parts)} if self.directed else {}
         self._tables_of: dict[str, list[int]] = {}
         for number, part in enumerate(parts):
             for name in part.scope:
@@ -22,7 +28,7 @@ class TableGraph:
 
     def alive(self, names: Collection[str]) -> tuple[ScopedTable, ...]:
         """The tables of some variables and their ancestors; all of them where a model has no directions."""
-        if not self._directed:
+        if not self.directed:
             return self.parts
         alive = closure(names, self._parents)
         return tuple([part for part in self.parts if part.scope[-1] in alive])
@@ -31,17 +37,21 @@ class TableGraph:
         self, target: Collection[str], known: Collection[str], weighted: Collection[str]
     ) -> tuple[tuple[ScopedTable, ...], tuple[ScopedTable, ...]]:
         """The tables that are joined to a target by variables whose state is not known, and the others alive."""
-        alive = closure({*target, *known, *weighted}, self._parents) if self._directed else None
+        alive = closure({*target, *known, *weighted}, self._parents) if self.directed else None
         found = self._joined(target, known, alive)
         near = tuple([self.parts[number] for number in sorted(found)])
-        others = [part for number, part in enumerate(self.parts) if number not in found]
-        return near, tuple([part for part in others if alive is None or part.scope[-1] in alive])
+        if alive is None:
+            return near, tuple([part for number, part in enumerate(self.parts) if number not in found])
+        if len(near) == len(alive):
+            return near, ()
+        others = sorted({self._own[name] for name in alive} - found)
+        return near, tuple([self.parts[number] for number in others])
 
     def joined_to(
         self, some: Collection[ScopedTable], parts: Collection[ScopedTable], known: Collection[str]
     ) -> tuple[ScopedTable, ...]:
         """Those of the parts that variables whose state is not known join to some of them, these included."""
-        alive = {part.scope[-1] for part in parts} if self._directed else None
+        alive = {part.scope[-1] for part in parts} if self.directed else None
         found = self._joined([name for part in some for name in part.scope], known, alive)
         wanted = {part.name for part in some} | {self.parts[number].name for number in found}
         return tuple([part for part in parts if part.name in wanted])
@@ -84,15 +94,18 @@ class TableGraph:
         Only those of variables that are alive, if these are given.
         """
         line = [name for name in names if name not in known]
-        seen, found = set(line), set[int]()
+        done, found = {*line, *known}, set[int]()
+        parts, tables_of = self.parts, self._tables_of
         for name in line:  # grows while it is walked
-            for number in self._tables_of.get(name, ()):
-                scope = self.parts[number].scope
-                if number in found or (alive is not None and scope[-1] not in alive):
+            for number in tables_of.get(name, ()):
+                if number in found:
+                    continue
+                scope = parts[number].scope
+                if alive is not None and scope[-1] not in alive:
                     continue
                 found.add(number)
                 for other in scope:
-                    if other not in seen and other not in known:
-                        seen.add(other)
+                    if other not in done:
+                        done.add(other)
                         line.append(other)
         return found

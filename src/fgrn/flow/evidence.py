@@ -157,9 +157,13 @@ def plain_row(variables: Variables, data: frames.Data) -> Evidence | None:
         codes.append(code)
         most = max(most, len(own))
     slot, soft_offset = np.full(len(labels), -1), np.full(len(labels), -1)
-    slot[edges] = range(len(edges))
-    found = np.array([codes], dtype=code_type(most))
-    return Evidence(found, np.zeros((1, 0)), slot, soft_offset, equal_numbers(0.0, 1), columns=tuple(data))
+    for column, edge in enumerate(edges):
+        slot[edge] = column
+    none = np.zeros((1, 0))
+    return Evidence(
+        np.array([codes], dtype=code_type(most)), none, slot, soft_offset, equal_numbers(0.0, 1), columns=tuple(data),
+        row_weights=equal_numbers(1.0, 1), numbers=none,
+    )  # fmt: skip
 
 
 def _codes_of_few_rows(variables: Variables, columns: Mapping[str, Any], rows: int) -> np.ndarray | None:
