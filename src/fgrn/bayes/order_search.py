@@ -4,6 +4,8 @@ There are fewer orders than structures, none has a cycle, and one step changes m
 to another place: it goes there by exchanges of two columns next to each other, which change what these two may have as
 parents. The parents of a column are chosen one by one (Cooper and Herskovits, 1992), each time the one that gains most,
 and taken away or exchanged for another where that gains; parents found for one order are remembered for all others.
+Where no step gains, the best order is shaken and improved again (iterated local search: Lourenço, Martin and Stützle,
+2003): a stretch of it is turned round, or columns are moved at random.
 """
 
 from __future__ import annotations
@@ -19,6 +21,12 @@ from .arc_rules import ArcRules
 from .bayesian import causes_first
 from .climbing import GAIN_DIGITS, LEAST_GAIN, Parents
 from .scores import FamilyScores
+
+ROUNDS = 8
+"""How often an order is shaken unless a number is given, and no longer than until twice as many families are counted."""
+
+MOVED_SHARES = (8, 2)
+"""Of how many columns one is moved when an order is shaken, in turns."""
 
 Family = tuple[int, frozenset[int]]
 """A column and its parents."""
@@ -55,13 +63,13 @@ class OrderSearch:
     _gaining_instead: dict[Family, list[tuple[int, frozenset[int]]]] = field(default_factory=dict)
     _settled: dict[Family, frozenset[int]] = field(default_factory=dict)
 
-    def run(self, start: Parents, restarts: int, seed: int) -> Parents:
+    def run(self, start: Parents, restarts: int | None, seed: int) -> Parents:
         """The best structure found from the order of a given one; its own parents are among those that are chosen.
 
         Args:
             start: the structure to begin with, which keeps the rules.
-            restarts: how often to go on from the best order with some columns moved at random.
-            seed: of the random moves.
+            restarts: how often to shake the best order and go on from there; `ROUNDS` unless given.
+            seed: of what is random.
         """
         for child, parents in enumerate(start):
             self._remember(child, parents)
@@ -69,16 +77,28 @@ class OrderSearch:
         names = self.rules.names
         order = causes_first({name: [names[one] for one in some] for name, some in zip(names, start, strict=True)})
         best = self._improved(_Order.of(self, [names.index(name) for name in order]), random)
-        for _ in range(restarts):
-            if self.stopped:
+        most = np.inf if restarts is not None else 2 * self.scores.counted
+        for number in range(ROUNDS if restarts is None else restarts):
+            if self.stopped or self.scores.counted > most:
                 break
-            moved = _Order.of(self, list(best.columns))
-            for column in random.integers(len(start), size=max(2, len(start) // 8)).tolist():
-                moved.shift(moved.columns.index(column), int(random.integers(len(start))))
+            moved = self._shaken(best, number, random)
             found = self._improved(moved, random)
             if found.total > best.total + LEAST_GAIN:
                 best = found
         return tuple(best.parents(child) for child in range(len(start)))
+
+    def _shaken(self, order: _Order, number: int, random: np.random.Generator) -> _Order:
+        """A copy of an order, changed at random: in turns a stretch of it is turned round, or columns are moved."""
+        moved, count = _Order.of(self, list(order.columns)), len(order.columns)
+        if number % 2 == 0:
+            first, last = sorted(random.integers(count, size=2).tolist())
+            for place, column in enumerate(reversed(moved.columns[first : last + 1]), first):
+                moved.shift(moved.columns.index(column), place)
+            return moved
+        some = max(2, count // MOVED_SHARES[number // 2 % len(MOVED_SHARES)])
+        for column in random.integers(count, size=some).tolist():
+            moved.shift(moved.columns.index(column), int(random.integers(count)))
+        return moved
 
     def _improved(self, order: _Order, random: np.random.Generator) -> _Order:
         """Move each column to its best place, until no move gains."""
