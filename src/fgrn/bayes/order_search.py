@@ -56,8 +56,9 @@ class OrderSearch:
     watch: Callable[[int, float], object] | None = None
     steps: int = 0
     stopped: bool = False
-    _chosen: dict[tuple[int, int], _Remembered] = field(default_factory=dict)
+    _chosen: dict[int, dict[int, _Remembered]] = field(default_factory=dict)
     _known: dict[int, list[_Remembered]] = field(default_factory=dict)
+    _paths: dict[int, list[tuple[int, int, frozenset[int]]]] = field(default_factory=dict)  # see `_greedy`
     _kept: set[Family] = field(default_factory=set)
     _gaining: dict[Family, list[int]] = field(default_factory=dict)
     _gaining_instead: dict[Family, list[tuple[int, frozenset[int]]]] = field(default_factory=dict)
@@ -117,12 +118,17 @@ class OrderSearch:
 
     def family(self, child: int, before: int) -> _Remembered:
         """The best parents of a column among those before it, which are a number with a bit for each."""
-        key = child, before
-        found = self._chosen.get(key)
+        mine = self._chosen.get(child)
+        if mine is None:
+            mine = self._chosen[child] = {}
+        found = mine.get(before)
         if found is None:
             self._remember(child, self._greedy(child, before))
-            found = next(one for one in self._known[child] if not one.bits & ~before)
-            self._chosen[key] = found
+            outside = ~before
+            for found in self._known[child]:  # the best of them first
+                if not found.bits & outside:
+                    break
+            mine[before] = found
         return found
 
     def _remember(self, child: int, parents: frozenset[int]) -> None:
@@ -135,17 +141,33 @@ class OrderSearch:
             insort(self._known.setdefault(child, []), one)
 
     def _greedy(self, child: int, before: int) -> frozenset[int]:
-        """Parents among the columns before, added and removed one by one while that gains."""
-        parents = frozenset(np.flatnonzero(self.rules.required[:, child]).tolist())
-        while True:
-            added = next((one for one in self._additions(child, parents) if before >> one & 1), None)
-            if added is not None:
-                parents = self._reduced(child, parents | {added})
-                continue
-            other = next((new for one, new in self._exchanges(child, parents) if before >> one & 1), None)
-            if other is None:
+        """Parents among the columns before, added and removed one by one while that gains.
+
+        Of the columns before only those count that were taken, and that would have been taken sooner: with the same of
+        both, the parents of another order are found again.
+        """
+        paths = self._paths.setdefault(child, [])
+        for taken, sooner, parents in paths:
+            if not taken & ~before and not sooner & before:
                 return parents
-            parents = self._reduced(child, other)
+        parents = frozenset(np.flatnonzero(self.rules.required[:, child]).tolist())
+        taken = sooner = 0
+        while True:
+            for one in self._additions(child, parents):
+                if before >> one & 1:
+                    new = parents | {one}
+                    break
+                sooner |= 1 << one
+            else:
+                for one, new in self._exchanges(child, parents):
+                    if before >> one & 1:
+                        break
+                    sooner |= 1 << one
+                else:
+                    paths.append((taken, sooner, parents))
+                    return parents
+            taken |= 1 << one
+            parents = self._reduced(child, new)
 
     def _additions(self, child: int, parents: frozenset[int]) -> list[int]:
         """The columns that gain as one more parent, that of the largest gain first."""
@@ -243,14 +265,20 @@ class _Order:
 
     def place_best(self, column: int) -> bool:
         """Move a column to the place of the highest score; False if it stands there."""
-        begin = place = self.columns.index(column)
+        begin, own = self.columns.index(column), self.score[column]
+        required, family, bit = self.search.rules.required, self.search.family, 1 << column
         self.total = sum(self.score)
         best, score = begin, self.total
-        for end, step in ((0, -1), (len(self.columns) - 1, 1)):
-            place = self.shift(place, begin)
-            while place != end and self.swap(min(place, place + step)):
+        for passed, step in ((self.columns[:begin][::-1], -1), (self.columns[begin + 1 :], 1)):
+            place, before, others = begin, self.before[column], self.total - own
+            for other in passed:  # the column goes past one after the other
+                if required[other, column] if step < 0 else required[column, other]:
+                    break
                 place += step
-                if self.total > score + LEAST_GAIN:
-                    best, score = place, self.total
-        self.shift(place, best)
+                before ^= 1 << other
+                others += family(other, self.before[other] ^ bit).score - self.score[other]
+                total = others + family(column, before).score
+                if total > score + LEAST_GAIN:
+                    best, score = place, total
+        self.shift(begin, best)
         return best != begin
