@@ -113,10 +113,11 @@ class PrunedModel:
         """Make cliques, one of which holds the variables `together`; an error if they need too much memory."""
         scopes = [unknown_of(part.scope, known) for part in parts]
         scopes.append(unknown_of(together, known))
-        left = {name: variables[name] for scope in scopes for name in scope}
+        names = {name for scope in scopes for name in scope}
+        left = {name: variable for name, variable in variables.items() if name in names}
         tree = tree_of(left, scopes, memory, quick=True) if left else JunctionTree({}, ((),), ())
         limit = allowed_memory(memory)
-        return cls(variables, known, weighted & left.keys() if weighted else weighted, tuple(parts), tree, apart, limit)
+        return cls(variables, known, weighted & names, tuple(parts), tree, apart, limit)
 
     def joint(
         self, index: Mapping[str, int], tables: TableNumbers, evidence: Evidence, target: Sequence[str]

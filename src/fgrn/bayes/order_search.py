@@ -23,7 +23,7 @@ from .climbing import GAIN_DIGITS, LEAST_GAIN, Parents
 from .scores import FamilyScores
 
 ROUNDS = 8
-"""How often an order is shaken unless a number is given, and no longer than until twice as many families are counted."""
+"""How often an order is shaken unless a number is given; fewer times if twice as many families are counted by then."""
 
 MOVED_SHARES = (8, 2)
 """Of how many columns one is moved when an order is shaken, in turns."""
@@ -125,10 +125,7 @@ class OrderSearch:
         if found is None:
             self._remember(child, self._greedy(child, before))
             outside = ~before
-            for found in self._known[child]:  # the best of them first
-                if not found.bits & outside:
-                    break
-            mine[before] = found
+            found = mine[before] = next(one for one in self._known[child] if not one.bits & outside)  # the best first
         return found
 
     def _remember(self, child: int, parents: frozenset[int]) -> None:
@@ -153,20 +150,21 @@ class OrderSearch:
         parents = frozenset(np.flatnonzero(self.rules.required[:, child]).tolist())
         taken = sooner = 0
         while True:
+            new = None
             for one in self._additions(child, parents):
                 if before >> one & 1:
-                    new = parents | {one}
+                    taken, new = taken | 1 << one, parents | {one}
                     break
                 sooner |= 1 << one
             else:
-                for one, new in self._exchanges(child, parents):
+                for one, exchanged in self._exchanges(child, parents):
                     if before >> one & 1:
+                        taken, new = taken | 1 << one, exchanged
                         break
                     sooner |= 1 << one
-                else:
-                    paths.append((taken, sooner, parents))
-                    return parents
-            taken |= 1 << one
+            if new is None:
+                paths.append((taken, sooner, parents))
+                return parents
             parents = self._reduced(child, new)
 
     def _additions(self, child: int, parents: frozenset[int]) -> list[int]:

@@ -51,7 +51,8 @@ PATHS = ("hill_climbing", "tabu", "order")
 @click.option("--max-parents", type=click.IntRange(0), metavar="NUMBER", help="The most parents of a column.")
 @click.option("--start", metavar="NETWORK", help="A file with a network whose arcs the search begins with.")
 @click.option("--restarts", type=click.IntRange(0), metavar="NUMBER",
-              help="How often to go on from the best structure, changed at random. For order up to 8 times unless given.")  # fmt: skip
+              help="How often to go on from the best structure, changed at random; for order up to 8 times "
+                   "unless given.")  # fmt: skip
 @click.option("--equivalent-size", type=common.FiniteRange(0, min_open=True), default=1.0, show_default=True,
               help="The equivalent sample size of bdeu.")  # fmt: skip
 @click.option("--smoothing", type=common.FiniteRange(0, common.MOST_SMOOTHING), default=1.0,
