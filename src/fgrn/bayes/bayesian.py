@@ -435,7 +435,10 @@ def causes_first(parents: Mapping[str, Sequence[str]]) -> list[str]:
             path.append(here)
             here = next(parent for parent in parents[here] if waiting[parent])
         circle = [here, *reversed(path[path.index(here) :])]
-        raise WiringError(f"The arcs form a cycle: {shortened(circle, 12).replace(', ', ' -> ')}.")
+        raise WiringError(
+            f"The arcs form a cycle: {shortened(circle, 12).replace(', ', ' -> ')}.",
+            remedies="leave one of them out, or turn it round",
+        )
     return free
 
 
