@@ -216,10 +216,12 @@ def _plain_codes(labels: Labels, values: list[Any], coded: bool) -> list[int] | 
 
 def _plain_code(labels: Labels, table: Mapping[Any, int] | None, value: Any) -> int | None:
     """The code of a value, looked up in a table of those of labels if there is one; None if it is no plain state."""
+    if isinstance(value, np.generic):
+        value = value.item()
     kind = type(value)
     if value is None or (kind is float and value != value):
         return UNKNOWN
-    if kind is not str and kind is not int and kind is not float and kind is not np.str_:
+    if kind is not str and kind is not int and kind is not float:
         return None
     if table is not None:
         return table.get(value)
