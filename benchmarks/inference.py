@@ -1,6 +1,6 @@
 """Estimates and standard errors beside other programs, then the coverage of confidence intervals.
 
-    python -m benchmarks.inference [parity | classes | regression | outcomes | continuous | imputation ...]
+    python -m benchmarks.inference [parity | classes | regression | outcomes | continuous | imputation | answers ...]
                                    [--quick] [--record]
 
 `parity` needs StepMix, statsmodels and hmmlearn. A difference that is too large, or a coverage that is not between 93

@@ -152,3 +152,99 @@ def test_model_files_and_the_command_line_keep_counts(tmp_path: Path, capsys: An
     assert "approximation: 10,000 samples" in capsys.readouterr().out
     main([*asked, "--interval", ".9"])
     assert "credible intervals of probability 0.9" in capsys.readouterr().out
+
+
+def with_missing(seed: int, rows: int = 400, share: float = 0.4) -> dict[str, np.ndarray]:
+    draw = np.random.default_rng(seed)
+    a = draw.integers(0, 2, rows)
+    b = (draw.random(rows) < np.where(a == 1, 0.7, 0.2)).astype(int)
+    table: dict[str, np.ndarray] = {"a": a.astype(object), "b": b.astype(object)}
+    table["b"][draw.random(rows) < share] = None
+    return table
+
+
+@pytest.mark.parametrize("method", ["delta", "draws"])
+def test_missing_values_of_a_child_count_for_nothing(method: str) -> None:
+    """Rows without the child say nothing of its table: its distribution is that of the other rows alone."""
+    table = with_missing(0)
+    net = BayesianNetwork({"a": 2, "b": 2}, [("a", "b")])
+    net.learn(table, epochs=500, tolerance=1e-9, smoothing=0.5)
+    known = [value is not None for value in table["b"]]
+    for state in (0, 1):
+        seen = [value for a, value in zip(table["a"], table["b"], strict=True) if a == state and value is not None]
+        ones, zeros = sum(seen) + 0.5, len(seen) - sum(seen) + 0.5
+        error = np.sqrt(ones * zeros / (ones + zeros) ** 2 / (ones + zeros + 1))
+        found = net.credible_interval({"a": state}, "b", method=method, draws=2_000)
+        np.testing.assert_allclose(found.standard_errors[0], error, rtol=0.08)
+        assert found.standard_errors[0, 1] > 1.15 * np.sqrt(ones * zeros) / (ones + zeros) / np.sqrt(
+            (ones + zeros) / np.mean(known)
+        )
+    # the parent is known in all rows
+    share = np.mean(table["a"].astype(float))
+    found = net.credible_interval(None, "a", method=method, draws=2_000)
+    np.testing.assert_allclose(found.standard_errors[0], np.sqrt(share * (1 - share) / 402), rtol=0.08)
+    again = net.credible_interval(None, "a", method=method, draws=2_000)
+    np.testing.assert_array_equal(again.lower, found.lower)
+
+
+def test_a_marginal_is_as_sure_as_the_rows_that_know_it() -> None:
+    """Parents are missing, the child is not: its own distribution is known from all rows, whatever the tables are."""
+    table = with_missing(1, share=0.0)
+    table["a"][::2] = None
+    net = BayesianNetwork({"a": 2, "b": 2}, [("a", "b")])
+    net.learn(table, epochs=500, tolerance=1e-9, smoothing=0.5)
+    share = np.mean(table["b"].astype(float))
+    for method in ("delta", "draws"):
+        found = net.credible_interval(None, "b", method=method, draws=2_000)
+        np.testing.assert_allclose(found.standard_errors[0], np.sqrt(share * (1 - share) / 402), rtol=0.1)
+
+
+def test_rows_with_missing_values_are_asked_for_where_they_are_not_kept(tmp_path: Path, capsys: Any) -> None:
+    table = with_missing(2)
+    net = BayesianNetwork({"a": ["no", "yes"], "b": ["no", "yes"]}, [("a", "b")])
+    words = {name: [None if one is None else ("no", "yes")[one] for one in column] for name, column in table.items()}
+    net.learn(words, epochs=200, smoothing=1.0)
+    here = net.credible_interval({"a": "yes"}, "b", draws=200)
+    after = net.do(a="yes").credible_interval(None, "b", draws=200)
+    np.testing.assert_allclose(after.standard_errors, here.standard_errors)
+    np.testing.assert_array_equal(net.copy().credible_interval({"a": "yes"}, "b", draws=200).lower, here.lower)
+    path = tmp_path / "net.fgrn"
+    net.save(path)
+    again = fgrn.load(path)
+    assert isinstance(again, BayesianNetwork)
+    with pytest.warns(fgrn.FgrnWarning, match="too narrow"):
+        narrow = again.credible_interval({"a": "yes"}, "b", draws=200)
+    assert (narrow.standard_errors < 0.9 * here.standard_errors).all()
+    given = again.credible_interval({"a": "yes"}, "b", draws=200, learnt_from=words)
+    np.testing.assert_array_equal(given.lower, here.lower)
+    with pytest.raises(fgrn.EvidenceError, match="learnt from 400 rows"):
+        again.credible_interval({"a": "yes"}, "b", learnt_from={"a": ["yes"], "b": ["no"]})
+    rows = tmp_path / "rows.csv"
+    cells = zip(words["a"], words["b"], strict=True)
+    rows.write_text("a,b\n" + "".join(f"{a},{b or ''}\n" for a, b in cells))
+    asked = ["query", str(path), "--given", "a=yes", "--target", "b", "--interval", ".95"]
+    main([*asked, "--learnt-from", str(rows), "--json"])
+    told = json.loads(capsys.readouterr().out)
+    found = again.credible_interval({"a": ["yes"]}, "b", learnt_from=words)
+    assert [one["upper"] for one in told["posterior"]["b"].values()] == pytest.approx(found.upper[0].tolist())
+    main(asked)
+    assert "--learnt-from" in capsys.readouterr().err
+    assert main(["query", str(path), "--learnt-from", str(rows)]) == 2
+    assert "goes with --interval" in capsys.readouterr().err
+
+
+def test_weights_frequencies_and_frozen_tables_are_drawn_as_they_count() -> None:
+    table = with_missing(3, rows=200)
+    pairs = list(zip(table["a"], table["b"], strict=True))
+    distinct = sorted({*pairs}, key=str)
+    short = {"a": [a for a, _ in distinct], "b": [b for _, b in distinct]}
+    long, few = (BayesianNetwork({"a": 2, "b": 2}, [("a", "b")]) for _ in range(2))
+    long.learn(table, epochs=200, smoothing=0.5)
+    few.learn(short, epochs=200, smoothing=0.5, weights=[float(pairs.count(one)) for one in distinct])
+    for known, name in ((None, "b"), ({"b": 1}, "a")):
+        one, other = (net.credible_interval(known, name, draws=3_000) for net in (long, few))
+        np.testing.assert_allclose(one.standard_errors, other.standard_errors, rtol=0.1)
+    frozen = BayesianNetwork({"a": 2, "b": 2}, [("a", "b")], {"a": [[0.3, 0.7]]}, frozen=["a"])
+    frozen.learn(table, epochs=50)
+    np.testing.assert_allclose(frozen.credible_interval(None, "a").lower, [[0.3, 0.7]])
+    np.testing.assert_allclose(frozen.credible_interval(None, "a", method="draws").upper, [[0.3, 0.7]])

@@ -235,3 +235,47 @@ def test_posteriors_from_many_improbable_values_keep_their_digits(scale: float) 
     net = BayesianNetwork({**dict.fromkeys(names, 3), **dict.fromkeys(seen, 2)}, arcs, tables)
     row = dict.fromkeys(seen, 1)
     np.testing.assert_allclose(net.posterior(row, "h6"), net.posterior(row, "h6", engine="reference"), rtol=1e-9)
+
+
+@given(seed=seeds)
+def test_evidence_is_impossible_where_its_probability_is_zero(seed: int) -> None:
+    """Whatever is known apart from the question, with many zeros; weights of states may be zero too."""
+    draw = np.random.default_rng(seed)
+    model = bayesian_network(seed, most=7)
+    sparse = {}
+    for name in model.names:
+        table = model.table(name) * (draw.random(model.table(name).shape) < 0.6)
+        table[np.arange(len(table)), draw.integers(table.shape[1], size=len(table))] += 0.1
+        sparse[name] = table / table.sum(axis=1, keepdims=True)
+    model = BayesianNetwork(model.variables, {name: model.parents(name) for name in model.names}, sparse)
+    model._fits = lambda: False  # type: ignore[method-assign]  # so that nothing is asked of the whole network
+    for _ in range(6):
+        row: dict[str, Any] = {}
+        for name in model.names:
+            size, kind = model.variable(name).cardinality, draw.integers(4)
+            if kind < 2:
+                row[name] = int(draw.integers(size))
+            elif kind == 2 and draw.random() < 0.3:
+                row[name] = [(draw.random(size) * (draw.random(size) < 0.7)).tolist()]
+        total = weighted(model, {name: value[0] if isinstance(value, list) else value for name, value in row.items()})
+        for axis, name in enumerate(model.names):
+            if total.sum() > 0:
+                np.testing.assert_allclose(model.posterior(row, name)[0], marginal(total, axis), atol=1e-10)
+            else:
+                with pytest.raises(ImpossibleEvidence):
+                    model.posterior(row, name)
+
+
+def test_a_sum_over_many_variables_neither_overflows_nor_vanishes() -> None:
+    for scale, other in ((1.0, 1.0), (1e-3, 0.5)):
+        names = [f"x{number}" for number in range(2_000)]
+        factors: list[Any] = [([name], [scale, 1.0]) for name in names]
+        factors += [([*pair], [[1.0, other], [other, 1.0]]) for pair in pairwise(names)]
+        model = fgrn.MarkovNetwork(dict.fromkeys(names, 2), factors)
+        model._fits = lambda: False  # type: ignore[method-assign]
+        row = {"x0": 1}
+        np.testing.assert_allclose(
+            model.posterior(row, "x1999"), model.posterior(row, "x1999", engine="reference"), rtol=1e-9
+        )
+        found, expected = (model.propagate(row, keep=["x1999"], **way) for way in ({}, {"engine": "reference"}))
+        np.testing.assert_allclose(found.log_likelihood, expected.log_likelihood, rtol=1e-9)

@@ -1111,3 +1111,20 @@ def test_a_number_is_told_its_bin() -> None:
     assert bin_of(("< 1", "other", ">= 2"), 1.5) is None
     assert bin_of(("< 1", ">= 1"), np.inf) is None
     assert bin_of(("no", "yes"), 1.5) is None
+
+
+def test_one_row_of_single_values_is_encoded_as_a_table_of_one_row() -> None:
+    labels = {"word": ["no", "yes"], "number": 3, "age": [1.5, 2.5]}
+    net = fgrn.BayesianNetwork(labels, [("word", "number")])
+    rows: list[dict[str, Any]] = [
+        {}, {"word": "yes", "number": True}, {"word": 1, "number": 2}, {"number": np.int64(1), "word": np.str_("no")},
+        {"age": 2.5, "word": None}, {"age": np.float64(1.5), "number": float("nan")}, {"number": 2.0},
+    ]  # fmt: skip
+    for row in rows:
+        one, table = encode(net, row), encode(net, {name: [value] for name, value in row.items()})
+        assert one.columns == tuple(row)
+        for name in ("codes", "slot", "soft", "soft_offset", "log_scale", "row_weights", "numbers"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(table, name))
+    for wrong in ({"word": "maybe"}, {"number": 3}, {"age": 1}, {"other": 1}, {"word": 2}):
+        with pytest.raises(fgrn.EvidenceError):
+            encode(net, wrong)

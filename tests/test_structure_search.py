@@ -266,6 +266,32 @@ def test_an_order_search_finds_what_hill_climbing_misses() -> None:
         pytest.fail("the order search found nothing better in 20 tables")
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_an_order_that_is_shaken_is_never_worse(seed: int) -> None:
+    table = rows_of(50 + seed, 300, 8)
+    once, shaken, often, best = (
+        fgrn.search(table, method=method, restarts=restarts).search_record
+        for method, restarts in (("order", 0), ("order", None), ("order", 30), ("exact", None))
+    )
+    assert once is not None
+    assert shaken is not None
+    assert often is not None
+    assert best is not None
+    assert once.score - 1e-9 <= shaken.score <= often.score + 1e-9 <= best.score + 1e-6
+    assert shaken.families < 3 * once.families
+
+
+def test_parents_of_an_order_are_found_again_without_choosing_them_anew() -> None:
+    draw = np.random.default_rng(0)
+    table, plan = SearchSettings(max_parents=3).prepared(rows_of(7, 200, 8))
+    family = FamilyScores.of(table.evidence, table.sizes, plan.rule)
+    kept = OrderSearch(family, plan.rules)
+    for _ in range(300):
+        child, before = int(draw.integers(8)), int(draw.integers(2**8))
+        before &= ~(1 << child)
+        assert kept._greedy(child, before) == OrderSearch(family, plan.rules)._greedy(child, before)
+
+
 def test_a_structure_is_found_again_in_its_sample() -> None:
     net = bayesian_chain()
     found = fgrn.search(net.sample(4000, seed=1), method="exact")

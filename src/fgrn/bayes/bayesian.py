@@ -362,7 +362,9 @@ class BayesianNetwork(
         )  # fmt: skip
         self._parameters = network._parameters
         self._trained += network._trained[-1:]
-        self._keep_counts(history.row_counts, spec, smoothing)
+        if not in_batches and kept_back is None:
+            table, _ = split_off(table, validation, seed, self._encoded)
+        self._keep_counts(history.row_counts, spec, smoothing, None if in_batches else table)
         return history
 
     def _encoded(self, data: Any) -> EncodedTable:
@@ -433,7 +435,10 @@ def causes_first(parents: Mapping[str, Sequence[str]]) -> list[str]:
             path.append(here)
             here = next(parent for parent in parents[here] if waiting[parent])
         circle = [here, *reversed(path[path.index(here) :])]
-        raise WiringError(f"The arcs form a cycle: {shortened(circle, 12).replace(', ', ' -> ')}.")
+        raise WiringError(
+            f"The arcs form a cycle: {shortened(circle, 12).replace(', ', ' -> ')}.",
+            remedies="leave one of them out, or turn it round",
+        )
     return free
 
 

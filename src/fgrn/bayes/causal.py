@@ -58,6 +58,7 @@ class Interventions(DirectedGraph):
         changed.memory_limit = whole.memory_limit
         counts = {name: whole._row_totals(name) for name in self.names if name not in codes}
         changed._restore_counts({name: some for name, some in counts.items() if some is not None})
+        changed._learnt_by = whole
         return changed
 
     def _network(self) -> BayesianNetwork:

@@ -17,15 +17,18 @@ import numpy as np
 
 from .junction_tree import JunctionTree
 from .matrix_sums import MANY_CELLS, summed_by_matrices
+from .table_numbers import factors_of_number
 
 MANY_FACTORS = 8
-"""A product of more tables than this is scaled, so that it does not underflow."""
+"""A product of more factors than this is scaled, so that it neither vanishes nor overflows; see `TableNumbers`."""
 
 CELLS_TO_DRAW = 2**20
 """Numbers of a clique times samples that are summed together; with more, those of each state of what it shares."""
 
-RunningProduct = tuple[int, np.ndarray]
-"""How many tables were multiplied since the last scaling, and the product: an axis for rows, one for each variable."""
+WHOLE_AXIS = slice(None)
+
+RunningProduct = tuple[float, np.ndarray]
+"""How many factors were multiplied since the last scaling, and the product: an axis for rows, one for each variable."""
 
 
 class CliqueStep(NamedTuple):
@@ -37,7 +40,8 @@ class CliqueStep(NamedTuple):
         names: its variables, those it shares with that one last: sums over the others then run along memory.
         sizes: the number of states of each.
         own: how many of them it does not share.
-        shape: of its message as a table of the clique before it, without the axis for rows.
+        growth: for how many factors a sum over those counts.
+        spread: the index of its message by which it becomes a table of the clique before it.
     """
 
     number: int
@@ -45,11 +49,18 @@ class CliqueStep(NamedTuple):
     names: tuple[str, ...]
     sizes: tuple[int, ...]
     own: int
-    shape: tuple[int, ...]
+    growth: float
+    spread: tuple[slice | None, ...]
 
     def shape_of(self, scope: Sequence[str]) -> tuple[int, ...]:
         """Return the shape of a table over some of the variables, with length 1 for the others."""
+        if len(scope) == len(self.names):
+            return self.sizes
         return tuple([size if name in scope else 1 for name, size in zip(self.names, self.sizes, strict=True)])
+
+    def spread_of(self, scope: Sequence[str]) -> tuple[slice | None, ...]:
+        """The index by which a table over rows and some of the variables, in order, has an axis for each of them."""
+        return WHOLE_AXIS, *[WHOLE_AXIS if name in scope else None for name in self.names]
 
     def axes_but(self, kept: Sequence[str]) -> tuple[int, ...]:
         """Return the axes of all variables except some, counting the axis for rows."""
@@ -83,21 +94,22 @@ class CliqueOrder:
         self.rank: dict[str, int] = {}
         self.steps: list[CliqueStep] = []
         self._step_of: dict[int, CliqueStep] = {}
-        self._first: dict[str, int] = {}  # the clique nearest to the root that has a variable
-        rank, sizes, first = self.rank, tree.sizes, self._first
+        self._first: dict[str, CliqueStep] = {}  # the clique nearest to the root that has a variable
+        rank, sizes, step_of, first = self.rank, tree.sizes, self._step_of, self._first
         for number, before, _ in tree.outwards(root):
-            clique = tree.cliques[number]
-            own = 0
-            for name in clique:
-                if name not in rank:
-                    rank[name] = -len(rank)
-                    first[name] = number
-                    own += 1
-            names = tuple(sorted(clique, key=rank.__getitem__))
-            shape = self._step_of[before].shape_of(names[own:]) if before >= 0 else ()
-            step = CliqueStep(number, before, names, tuple([sizes[name] for name in names]), own, shape)
-            self._step_of[number] = step
+            names = list(tree.cliques[number])
+            new = [name for name in names if name not in rank]
+            for name in new:
+                rank[name] = -len(rank)
+            names.sort(key=rank.__getitem__)
+            states = tuple([sizes[name] for name in names])
+            own = len(new)
+            spread = step_of[before].spread_of(names[own:]) if before >= 0 else ()
+            step = CliqueStep(number, before, tuple(names), states, own, factors_of_number(prod(states[:own])), spread)
+            step_of[number] = step
             self.steps.append(step)
+            for name in new:
+                first[name] = step
 
     def step(self, number: int) -> CliqueStep:
         """Return the step of a clique."""
@@ -105,7 +117,7 @@ class CliqueOrder:
 
     def nearest_step(self, names: Sequence[str]) -> CliqueStep:
         """Return the clique nearest to the root that contains some variables: where the first of them appears."""
-        return self._step_of[self._first[names[0]]] if names else self.steps[0]
+        return self._first[names[0]] if names else self.steps[0]
 
 
 @dataclass(eq=False)
@@ -148,6 +160,9 @@ class CliqueSweep:
             self._send(step, False, False)
         root = self.order.steps[0]
         _, found = self._summed(root, root.axes_but(names))
+        sizes = tuple([size for name, size in zip(root.names, root.sizes, strict=True) if name in names])
+        if found.shape[1:] != sizes:
+            found = np.broadcast_to(found, (len(found), *sizes))
         left = [name for name in root.names if name in names]
         return found if left == [*names] else found.transpose([0, *(left.index(name) + 1 for name in names)])
 
@@ -162,12 +177,13 @@ class CliqueSweep:
             message = reduce(product, axis=own) if own else product
         else:
             count, message = self._summed(step, own)
+        count += step.growth
         if count > MANY_FACTORS:
-            count, self._scales[step.number] = 1, self.taken_out(message)
+            count, self._scales[step.number] = 1.0, self.taken_out(message)
             message = _divided(message, self._scales[step.number])
         if keep:
             self._messages[step.number] = message
-        self.tables[step.before].append((count, message.reshape(len(message), *step.shape)))
+        self.tables[step.before].append((count, message[step.spread]))
 
     def outwards(self, largest: bool = False) -> None:
         """Send messages from the root, so that the product of each clique is the joint of its variables.
@@ -234,41 +250,47 @@ class CliqueSweep:
             step.store(_drawn_from_columns(table, step.line(codes, samples), random), codes)
         return codes
 
-    def product(self, step: CliqueStep) -> tuple[int, np.ndarray]:
-        """Return the product of the tables of a clique, and the number of factors since the last scaling."""
+    def product(self, step: CliqueStep) -> RunningProduct:
+        """Return the product of the tables of a clique over all its variables, and its factors since a scaling."""
         count, total, last = self._two_tables(step)
         return count, _whole(step, total, last)
 
-    def _summed(self, step: CliqueStep, axes: tuple[int, ...]) -> tuple[int, np.ndarray]:
-        """Return the product of the tables of a clique summed over axes, and the factors since the last scaling."""
+    def _summed(self, step: CliqueStep, axes: tuple[int, ...]) -> RunningProduct:
+        """Return the product of the tables of a clique summed over axes, and its factors since the last scaling.
+
+        It has an axis of one entry for a variable that no table depends on.
+        """
         count, total, last = self._two_tables(step)
         if last is not None and prod(step.sizes) >= MANY_CELLS:
             found = summed_by_matrices(total, last, step.sizes, axes)
             if found is not None:
                 return count, found
-        whole = _whole(step, total, last)
+        whole = total if last is None else total * last
+        if whole.shape[1:] != step.sizes:  # what a clique has of its own, a table depends on, but for a lonely variable
+            alike = prod([step.sizes[axis - 1] for axis in axes if whole.shape[axis] == 1])
+            whole = whole if alike == 1 else whole * alike
         return count, np.add.reduce(whole, axis=axes) if axes else whole
 
-    def _two_tables(self, step: CliqueStep) -> tuple[int, np.ndarray, np.ndarray | None]:
-        """Return the largest table of a clique, the product of the others, and the factors since the last scaling.
+    def _two_tables(self, step: CliqueStep) -> tuple[float, np.ndarray, np.ndarray | None]:
+        """Return the factors of a clique's tables since the last scaling, the product of all but the largest, and that.
 
         There is no largest one where there are fewer than two.
         """
         tables = self.tables[step.number]
         if len(tables) < 2:
-            count, total = tables[0] if tables else (0, np.ones([1] * (1 + len(step.sizes))))
+            count, total = tables[0] if tables else (0.0, np.ones([1] * (1 + len(step.sizes))))
             return count, total, None
         if len(tables) > 2:
             tables.sort(key=_number_of_cells)  # those of few cells first: their product is made of few
         count, total = tables[0]
         for more, values in tables[1:-1]:
             if count + more > MANY_FACTORS and count > 1:
-                count, total = 1, self.scaled(total)
+                count, total = 1.0, self.scaled(total)
             total = total * values
             count += more
         more, last = tables[-1]
         if count + more > MANY_FACTORS and count > 1:
-            count, total = 1, self.scaled(total)
+            count, total = 1.0, self.scaled(total)
         return count + more, total, last
 
     def scaled(self, table: np.ndarray) -> np.ndarray:

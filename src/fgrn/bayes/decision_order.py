@@ -101,6 +101,6 @@ def check_order_of_time(network: BayesianNetwork, seen: Mapping[str, Sequence[st
         causes_first(parents)
     except WiringError as error:
         raise WiringError(
-            f"{error} A decision cannot know what depends on it or on a later decision.",
+            f"{error.message} A decision cannot know what depends on it or on a later decision.",
             remedies="put the decisions in the order of time, each with the variables that are known before it",
         ) from None

@@ -8,7 +8,7 @@ Which tables these are depends on which variables are known, not on their states
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from math import inf, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +20,7 @@ from ..learning.execution import SMALL_WORK
 from ..tables.encoded import SOFT, Evidence
 from ..tables.frames import UNKNOWN
 from .clique_memory import allowed_memory
-from .clique_sweeps import CliqueOrder, CliqueSweep, summed_to
+from .clique_sweeps import CliqueOrder, CliqueSweep, RunningProduct, summed_to
 from .junction_tree import JunctionTree
 from .realisation import ScopedTable, tree_of
 from .table_numbers import TableNumbers
@@ -113,14 +113,11 @@ class PrunedModel:
         """Return the pruned model, with the variables `together` in one clique; an error if memory does not suffice."""
         scopes = [unknown_of(part.scope, known) for part in parts]
         scopes.append(unknown_of(together, known))
-        left = {name for scope in scopes for name in scope}
-        if left:
-            chosen = {name: variable for name, variable in variables.items() if name in left}
-            tree = tree_of(chosen, [scope for scope in scopes if scope], memory, quick=True)
-        else:
-            tree = JunctionTree({}, ((),), ())
+        names = {name for scope in scopes for name in scope}
+        left = {name: variable for name, variable in variables.items() if name in names}
+        tree = tree_of(left, scopes, memory, quick=True) if left else JunctionTree({}, ((),), ())
         limit = allowed_memory(memory)
-        return cls(variables, known, weighted & left, tuple(parts), tree, apart, limit)
+        return cls(variables, known, weighted & names, tuple(parts), tree, apart, limit)
 
     def joint(
         self, index: Mapping[str, int], tables: TableNumbers, evidence: Evidence, target: Sequence[str]
@@ -240,12 +237,16 @@ class PrunedModel:
                 yield rows, summed_to(found[: rows.rows].reshape(-1, *sizes), ordered, asked), log[: rows.rows]
             tables.sweeps.keep((self, root, ()), lanes)
             return
-        for rows, sweep in self._sweeps(index, tables, evidence, self.tree.states[self.tree.largest], root):
+        for rows, sweep in self._sweeps(index, tables, evidence, max(self.tree.states), root):
             found = sweep.summed_inwards(asked)
-            total = found.reshape(len(found), -1).sum(axis=1)
-            with np.errstate(divide="ignore"):
+            total = np.add.reduce(found.reshape(len(found), -1), axis=1)
+            if total.all():
                 log = np.log(total) + sweep.logs
-            found = found / np.where(total > 0, total, 1).reshape(-1, *[1] * len(asked))
+                found = found / total.reshape(-1, *[1] * len(asked))
+            else:
+                with np.errstate(divide="ignore"):
+                    log = np.log(total) + sweep.logs
+                found = found / np.where(total > 0, total, 1).reshape(-1, *[1] * len(asked))
             if len(found) < rows.rows:
                 found = np.broadcast_to(found, (rows.rows, *found.shape[1:]))
             yield rows, found, log if len(log) == rows.rows else np.broadcast_to(log, rows.rows)
@@ -312,10 +313,10 @@ class PrunedModel:
         from .lane_sweeps import LaneSweep
 
         layout = self._layout(root)
-        same: list[list[tuple[int, np.ndarray]]] = [[] for _ in self.tree.cliques]
+        same: list[list[RunningProduct]] = [[] for _ in self.tree.cliques]
         for part, place in zip(self.parts, layout.places, strict=True):
             if not place.known:
-                same[place.clique].append((1, place.filled(tables[part.name], {})))
+                same[place.clique].append((1.0, place.filled(tables[part.name], {})))
         found = LaneSweep(layout.order, self.tree.sizes, same, self._varying_tables(tables, root), wanted)
         return found if found.suits else None
 
@@ -363,12 +364,12 @@ class PrunedModel:
                 codes: dict[str, Any] = {name: row[slot[index[name]]] for name in self.known}
             else:
                 codes = self._codes(index, rows)
-            homes: list[list[tuple[int, np.ndarray]]] = [[] for _ in self.tree.cliques]
+            homes: list[list[RunningProduct]] = [[] for _ in self.tree.cliques]
             for part, place in zip(self.parts, layout.places, strict=True):
                 homes[place.clique].append((factors[part.name], place.filled(tables[part.name], codes)))
             for name, clique, shape in layout.weights:
                 weights = rows.weights(index[name], self.variables[name].cardinality)
-                homes[clique].append((1, weights.reshape(-1, *shape)))
+                homes[clique].append((1.0, weights.reshape(-1, *shape)))
             yield rows, CliqueSweep(layout.order, homes)
 
     def _layout(self, root: int) -> SweepLayout:
@@ -389,14 +390,14 @@ class PrunedModel:
         names = [name for name in scope if name in rank]
         if len(names) > 1:
             names.sort(key=rank.__getitem__)
-        axes = [scope.index(name) for name in names]
         step = order.nearest_step(names)
         if self.tree.states[step.number] > SMALL_CLIQUE:
             step = order.step(self.tree.holding(names))
+        axes = tuple([scope.index(name) for name in names])
         if len(axes) == len(scope):
-            return TablePlace(step.number, tuple(axes), (), step.shape_of(names))
-        known = [axis for axis, name in enumerate(scope) if name not in rank]
-        return TablePlace(step.number, (*known, *axes), tuple([scope[axis] for axis in known]), step.shape_of(names))
+            return TablePlace(step.number, axes, (), step.shape_of(names))
+        known = tuple([name for name in scope if name not in rank])
+        return TablePlace(step.number, (*[scope.index(name) for name in known], *axes), known, step.shape_of(names))
 
     def _codes(self, index: Mapping[str, int], evidence: Evidence) -> dict[str, np.ndarray]:
         """Return the states of the known variables, (rows,) each."""
@@ -427,9 +428,9 @@ class PrunedModel:
         return out
 
 
-def unknown_of(scope: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
+def unknown_of(scope: Sequence[str], known: Set[str]) -> tuple[str, ...]:
     """Return the variables of a scope whose state is not known."""
-    return tuple([name for name in scope if name not in known])
+    return tuple(scope) if known.isdisjoint(scope) else tuple([name for name in scope if name not in known])
 
 
 def hard_and_soft(evidence: Evidence, names: Sequence[str]) -> list[tuple[np.ndarray, frozenset[str], frozenset[str]]]:

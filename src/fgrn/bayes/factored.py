@@ -176,7 +176,8 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
 
     def __getstate__(self) -> dict[str, Any]:
         properties = {key: dict(some) for key, some in self.properties.items()}
-        return {**self.__dict__, "_networks": {}, "_questions": {}, "_kept_arrays": None, "properties": properties}
+        made_again: dict[str, Any] = {"_networks": {}, "_questions": {}, "_kept_arrays": None, "_kept_draws": None}
+        return {**self.__dict__, **made_again, "properties": properties}
 
     def copy(self) -> Self:
         """Return a copy of the model, to be learnt further."""

@@ -111,7 +111,7 @@ def sampled_posteriors(
         one, random = rows.take(slice(row, row + 1)), np.random.default_rng([seed, row])
         ((_, known, weighted),) = hard_and_soft(one, network.names)
         near, apart = network._graph.near_and_apart(names, known, weighted)
-        doubtful = network._doubtful(apart, known, weighted, {})  # they decide only whether the evidence is possible
+        doubtful = network._doubtful(apart, known, weighted)  # they decide only whether the evidence is possible
         codes, weights = _weighted_samples(network, one, near, back, samples, random)
         total = weights.sum()
         if not total > 0 or not _weighted_samples(network, one, doubtful, back, samples, random)[1].any():

@@ -131,22 +131,29 @@ class _Graph:
 
     counts: Sequence[int]  # of states
     neighbours: Sequence[int]
-    alike: Sequence[tuple[int, int]]  # a number of states, and the variables that have it, as bits
 
     @classmethod
     def of(cls, counts: Sequence[int], names: Sequence[str], scopes: Iterable[Sequence[str]]) -> _Graph:
-        bit = {name: 1 << place for place, name in enumerate(names)}
-        joined = dict.fromkeys(names, 0)
+        place_of = {name: place for place, name in enumerate(names)}
+        joined = [0] * len(names)
         for scope in scopes:
+            if len(scope) < 2:
+                continue
+            places = [place_of[name] for name in scope]
             members = 0
-            for name in scope:
-                members |= bit[name]
-            for name in scope:
-                joined[name] |= members
-        alike: dict[int, int] = {}
-        for place, count in enumerate(counts):
-            alike[count] = alike.get(count, 0) | 1 << place
-        return cls(counts, [joined[name] & ~bit[name] for name in names], list(alike.items()))
+            for place in places:
+                members |= 1 << place
+            for place in places:
+                joined[place] |= members
+        return cls(counts, [members & ~(1 << place) for place, members in enumerate(joined)])
+
+    @cached_property
+    def alike(self) -> list[tuple[int, int]]:
+        """Numbers of states, each with the variables that have it, as bits."""
+        found: dict[int, int] = {}
+        for place, count in enumerate(self.counts):
+            found[count] = found.get(count, 0) | 1 << place
+        return list(found.items())
 
     def total(self, steps: Steps) -> int:
         """Return the total number of joint states of all cliques of an elimination."""
@@ -257,20 +264,24 @@ def _fewest_neighbours_first(graph: _Graph) -> Steps:
         if gone[one] or count != mine.bit_count():
             continue  # an old entry
         gone[one] = True
+        bit = 1 << one
         if count == 1:  # what most of them are
             other = mine.bit_length() - 1
             steps.append((one, [other]))
-            now[other] ^= 1 << one
-            heappush(heap, (now[other].bit_count(), other))
+            now[other] = new = now[other] ^ bit
+            heappush(heap, (new.bit_count(), other))
             continue
-        members = places_of_bits(mine)
-        steps.append((one, members))
-        whole = mine | 1 << one
-        for other in members:
+        members, whole = [], mine | bit
+        while mine:
+            lowest = mine & -mine
+            mine ^= lowest
+            other = lowest.bit_length() - 1
+            members.append(other)
             old = now[other]
-            now[other] = new = (old | whole) ^ (1 << one | 1 << other)
-            if new.bit_count() != old.bit_count():
-                heappush(heap, (new.bit_count(), other))
+            now[other] = new = (old | whole) ^ (bit | lowest)
+            if (fewer := new.bit_count()) != old.bit_count():
+                heappush(heap, (fewer, other))
+        steps.append((one, members))
     return steps
 
 
@@ -279,34 +290,35 @@ def _joined_cliques(names: Sequence[str], sizes: Mapping[str, int], steps: Steps
     when = [0] * len(steps)
     for place, (one, _) in enumerate(steps):
         when[one] = place
-    home = [0] * len(steps)  # the number of the clique of each step
     members: list[list[int]] = []  # of each clique
     shared: list[list[int]] = []  # of each clique, its separator
     waiting: list[list[int]] = [[] for _ in steps]  # cliques whose separator goes to this step
-    target: list[int] = []  # of each clique, the step its separator goes to; -1 if it is empty
+    edges_to: list[int] = []  # of each clique, the one its separator goes to; -1 if it is empty
     for place, (one, others) in enumerate(steps):
-        for number in waiting[place]:
-            if len(shared[number]) == 1 + len(others):
+        came, wanted = waiting[place], 1 + len(others)
+        for number in came:
+            if len(shared[number]) == wanted:  # the separator is this clique
+                shared[number] = others
                 break
         else:
             number = len(members)
             members.append(sorted([one, *others]))
             shared.append(others)
-            target.append(-1)
-        home[place] = number
-        shared[number] = others
-        target[number] = min([when[other] for other in others]) if others else -1
+            edges_to.append(-1)
+        for other in came:
+            edges_to[other] = number
+        edges_to[number] = -1
         if others:
-            waiting[target[number]].append(number)
+            waiting[when[others[0]] if wanted == 2 else min([when[other] for other in others])].append(number)
     cliques = tuple([tuple([names[one] for one in some]) for some in members])
-    edges: list[tuple[int, int, tuple[str, ...]]] = []
-    tops: list[int] = []
-    for number, place in enumerate(target):
-        if place < 0:
-            tops.append(number)
-        else:
-            edges.append((number, home[place], tuple([names[one] for one in shared[number]])))
-    edges += [(top, tops[0], ()) for top in tops[1:]]  # pieces that have nothing in common
+    edges = [
+        (number, target, tuple([names[one] for one in shared[number]]))
+        for number, target in enumerate(edges_to)
+        if target >= 0
+    ]
+    if len(edges) < len(cliques) - 1:  # pieces that have nothing in common
+        first, *tops = [number for number, target in enumerate(edges_to) if target < 0]
+        edges += [(top, first, ()) for top in tops]
     return JunctionTree(dict(sizes), cliques, tuple(edges))
 
 

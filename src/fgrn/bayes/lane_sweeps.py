@@ -202,7 +202,7 @@ class LaneSweep:
             if step.before >= 0 and not varies:
                 message = sweep.scaled(np.add.reduce(product, axis=tuple(range(1, 1 + step.own))))
                 self._same[step.number] = message.reshape(-1, 1)
-                sweep.tables[step.before].append((1, message.reshape(1, *step.shape)))
+                sweep.tables[step.before].append((1, message.reshape(1, *step.sizes[step.own :])[step.spread]))
             else:
                 product = sweep.scaled(product)
             self._products[step.number] = np.ascontiguousarray(product).reshape(-1)

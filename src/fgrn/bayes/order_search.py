@@ -4,6 +4,8 @@ There are fewer orders than structures, none has a cycle, and one step changes m
 to another place: it goes there by exchanges of two columns next to each other, which change what these two may have as
 parents. The parents of a column are chosen one by one (Cooper and Herskovits, 1992), each time the one that gains most,
 and taken away or exchanged for another where that gains; parents found for one order are remembered for all others.
+Where no step gains, the best order is shaken and improved again (iterated local search: Lourenço, Martin and Stützle,
+2003): a stretch of it is turned round, or columns are moved at random.
 """
 
 from __future__ import annotations
@@ -19,6 +21,12 @@ from .arc_rules import ArcRules
 from .bayesian import causes_first
 from .climbing import GAIN_DIGITS, LEAST_GAIN, Parents
 from .scores import FamilyScores
+
+ROUNDS = 8
+"""How often an order is shaken unless a number is given; fewer times if twice as many families are counted by then."""
+
+MOVED_SHARES = (8, 2)
+"""Of how many columns one is moved when an order is shaken, in turns."""
 
 Family = tuple[int, frozenset[int]]
 """A column and its parents."""
@@ -48,20 +56,21 @@ class OrderSearch:
     watch: Callable[[int, float], object] | None = None
     steps: int = 0
     stopped: bool = False
-    _chosen: dict[tuple[int, int], _Remembered] = field(default_factory=dict)
+    _chosen: dict[int, dict[int, _Remembered]] = field(default_factory=dict)
     _known: dict[int, list[_Remembered]] = field(default_factory=dict)
+    _paths: dict[int, list[tuple[int, int, frozenset[int]]]] = field(default_factory=dict)  # see `_greedy`
     _kept: set[Family] = field(default_factory=set)
     _gaining: dict[Family, list[int]] = field(default_factory=dict)
     _gaining_instead: dict[Family, list[tuple[int, frozenset[int]]]] = field(default_factory=dict)
     _settled: dict[Family, frozenset[int]] = field(default_factory=dict)
 
-    def run(self, start: Parents, restarts: int, seed: int) -> Parents:
+    def run(self, start: Parents, restarts: int | None, seed: int) -> Parents:
         """Return the best structure found, starting from the order of a given one, whose parents are candidates too.
 
         Args:
             start: the structure to begin with, which keeps the rules.
-            restarts: how often to go on from the best order with some columns moved at random.
-            seed: of the random moves.
+            restarts: how often to shake the best order and go on from there; `ROUNDS` unless given.
+            seed: of what is random.
         """
         for child, parents in enumerate(start):
             self._remember(child, parents)
@@ -69,16 +78,28 @@ class OrderSearch:
         names = self.rules.names
         order = causes_first({name: [names[one] for one in some] for name, some in zip(names, start, strict=True)})
         best = self._improved(_Order.of(self, [names.index(name) for name in order]), random)
-        for _ in range(restarts):
-            if self.stopped:
+        most = np.inf if restarts is not None else 2 * self.scores.counted
+        for number in range(ROUNDS if restarts is None else restarts):
+            if self.stopped or self.scores.counted > most:
                 break
-            moved = _Order.of(self, list(best.columns))
-            for column in random.integers(len(start), size=max(2, len(start) // 8)).tolist():
-                moved.shift(moved.columns.index(column), int(random.integers(len(start))))
+            moved = self._shaken(best, number, random)
             found = self._improved(moved, random)
             if found.total > best.total + LEAST_GAIN:
                 best = found
         return tuple(best.parents(child) for child in range(len(start)))
+
+    def _shaken(self, order: _Order, number: int, random: np.random.Generator) -> _Order:
+        """A copy of an order, changed at random: in turns a stretch of it is turned round, or columns are moved."""
+        moved, count = _Order.of(self, list(order.columns)), len(order.columns)
+        if number % 2 == 0:
+            first, last = sorted(random.integers(count, size=2).tolist())
+            for place, column in enumerate(reversed(moved.columns[first : last + 1]), first):
+                moved.shift(moved.columns.index(column), place)
+            return moved
+        some = max(2, count // MOVED_SHARES[number // 2 % len(MOVED_SHARES)])
+        for column in random.integers(count, size=some).tolist():
+            moved.shift(moved.columns.index(column), int(random.integers(count)))
+        return moved
 
     def _improved(self, order: _Order, random: np.random.Generator) -> _Order:
         """Move each column to its best position, until no move gains."""
@@ -97,12 +118,14 @@ class OrderSearch:
 
     def family(self, child: int, before: int) -> _Remembered:
         """Return the best parents of a column among those before it, given as bits of an integer."""
-        key = child, before
-        found = self._chosen.get(key)
+        mine = self._chosen.get(child)
+        if mine is None:
+            mine = self._chosen[child] = {}
+        found = mine.get(before)
         if found is None:
             self._remember(child, self._greedy(child, before))
-            found = next(one for one in self._known[child] if not one.bits & ~before)
-            self._chosen[key] = found
+            outside = ~before
+            found = mine[before] = next(one for one in self._known[child] if not one.bits & outside)  # the best first
         return found
 
     def _remember(self, child: int, parents: frozenset[int]) -> None:
@@ -115,17 +138,34 @@ class OrderSearch:
             insort(self._known.setdefault(child, []), one)
 
     def _greedy(self, child: int, before: int) -> frozenset[int]:
-        """Return parents among the columns before, added and removed one by one while the score increases."""
-        parents = frozenset(np.flatnonzero(self.rules.required[:, child]).tolist())
-        while True:
-            added = next((one for one in self._additions(child, parents) if before >> one & 1), None)
-            if added is not None:
-                parents = self._reduced(child, parents | {added})
-                continue
-            other = next((new for one, new in self._exchanges(child, parents) if before >> one & 1), None)
-            if other is None:
+        """Return parents among the columns before, added and removed one by one while the score increases.
+
+        Of the columns before only those count that were taken, and that would have been taken sooner: with the same of
+        both, the parents of another order are found again.
+        """
+        paths = self._paths.setdefault(child, [])
+        for taken, sooner, parents in paths:
+            if not taken & ~before and not sooner & before:
                 return parents
-            parents = self._reduced(child, other)
+        parents = frozenset(np.flatnonzero(self.rules.required[:, child]).tolist())
+        taken = sooner = 0
+        while True:
+            new = None
+            for one in self._additions(child, parents):
+                if before >> one & 1:
+                    taken, new = taken | 1 << one, parents | {one}
+                    break
+                sooner |= 1 << one
+            else:
+                for one, exchanged in self._exchanges(child, parents):
+                    if before >> one & 1:
+                        taken, new = taken | 1 << one, exchanged
+                        break
+                    sooner |= 1 << one
+            if new is None:
+                paths.append((taken, sooner, parents))
+                return parents
+            parents = self._reduced(child, new)
 
     def _additions(self, child: int, parents: frozenset[int]) -> list[int]:
         """Return the columns that gain as another parent, largest gain first."""
@@ -223,14 +263,20 @@ class _Order:
 
     def place_best(self, column: int) -> bool:
         """Move a column to the position with the highest score; False if it is there already."""
-        begin = place = self.columns.index(column)
+        begin, own = self.columns.index(column), self.score[column]
+        required, family, bit = self.search.rules.required, self.search.family, 1 << column
         self.total = sum(self.score)
         best, score = begin, self.total
-        for end, step in ((0, -1), (len(self.columns) - 1, 1)):
-            place = self.shift(place, begin)
-            while place != end and self.swap(min(place, place + step)):
+        for passed, step in ((self.columns[:begin][::-1], -1), (self.columns[begin + 1 :], 1)):
+            place, before, others = begin, self.before[column], self.total - own
+            for other in passed:  # the column goes past one after the other
+                if required[other, column] if step < 0 else required[column, other]:
+                    break
                 place += step
-                if self.total > score + LEAST_GAIN:
-                    best, score = place, self.total
-        self.shift(place, best)
+                before ^= 1 << other
+                others += family(other, self.before[other] ^ bit).score - self.score[other]
+                total = others + family(column, before).score
+                if total > score + LEAST_GAIN:
+                    best, score = place, total
+        self.shift(begin, best)
         return best != begin

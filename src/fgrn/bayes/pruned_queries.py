@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +12,7 @@ from ..core.exceptions import WiringError
 from ..core.labels import Labels
 from ..core.settings import Name, name_of
 from ..core.variable import Variable
-from ..flow.evidence import encode
+from ..flow.evidence import encode, plain_row
 from ..flow.marginals import refuse_impossible
 from ..flow.messages import Messages
 from ..tables import frames
@@ -100,21 +100,30 @@ class PrunedQueries:
         None for many rows that an engine answers faster, and for impossible ones, of which the whole says why.
         """
         model: Any = self
-        columns = frames.columns(data)
-        many = bool(columns) and frames.row_count(columns) > FEW_ROWS
-        if many and self._fits() and not self._may_pay(frames.row_count(columns), 1):
-            return None
-        evidence = encode(model, data)
+        evidence, many = plain_row(model, data), False
+        if evidence is None:
+            columns = frames.columns(data)
+            many = bool(columns) and frames.row_count(columns) > FEW_ROWS
+            if many and self._fits() and not self._may_pay(frames.row_count(columns), 1):
+                return None
+            evidence = encode(model, data)
         groups = hard_and_soft(evidence, model.names)
         if many and not self._pays(groups, [self._near(target, known, weighted) for _, known, weighted in groups]):
             return None
-        out = np.zeros((evidence.rows, *(self._variables[one].cardinality for one in target)))
-        for rows, known, weighted in groups:
-            out[rows], _ = self._joint(_rows_of(evidence, rows), target, known, weighted, {}, likelihood=False)
-        impossible = np.flatnonzero(~out.any(axis=tuple(range(1, out.ndim))))
-        if len(impossible) and self._fits():
+        if len(groups) == 1:
+            ((_, known, weighted),) = groups
+            out, _ = self._joint(evidence, target, known, weighted, {}, likelihood=False)
+            out = out if out.flags.writeable else out.copy()
+        else:
+            out = np.zeros((evidence.rows, *(self._variables[one].cardinality for one in target)))
+            for rows, known, weighted in groups:
+                out[rows], _ = self._joint(evidence.take(rows), target, known, weighted, {}, likelihood=False)
+        possible = np.logical_or.reduce(out, axis=tuple(range(1, out.ndim)))
+        if possible.all():
+            return out
+        if self._fits():
             return None
-        refuse_impossible(impossible)
+        refuse_impossible(np.flatnonzero(~possible))
         return out
 
     def _joint(
@@ -142,28 +151,43 @@ class PrunedQueries:
         near = self._near(target, known, weighted)
         tables = self._arrays.tables.with_changed(changed)
         shares, logs = near.joint(model.index, tables, evidence, target)
-        logs = logs + evidence.log_scale + _taken_out(near.parts)
-        apart = near.apart if likelihood else self._doubtful(near.apart, known, weighted, changed)
-        if apart:
-            names = tuple([part.name for part in apart])
-            rest = self._question("apart", names, known, weighted, lambda: (apart, (), ()))
+        logs = logs + evidence.log_scale + self._taken_out(near.parts)
+        rest = self._apart(near.apart, target, known, weighted, likelihood or bool(changed))
+        if rest is not None:
             _, more = rest.joint(model.index, tables, evidence, ())
-            logs = logs + more + _taken_out(apart)
+            logs = logs + more + self._taken_out(rest.parts)
             shares = np.where((more > -np.inf).reshape(-1, *[1] * len(target)), shares, 0.0)
         return shares, logs
 
-    def _doubtful(
+    def _apart(
         self,
         apart: Sequence[ScopedTable],
+        target: tuple[str, ...],
         known: frozenset[str],
         weighted: frozenset[str],
-        changed: Mapping[str, np.ndarray],
+        likelihood: bool,
+    ) -> PrunedModel | None:
+        """The tables that known states separate from a target; None if there are none.
+
+        All of them, or those that decide whether the evidence is possible if the log-likelihood is not wanted.
+        """
+        if not apart or likelihood:
+            return self._question("apart", target, known, weighted, lambda: (apart, (), ())) if apart else None
+        zeros = self._arrays.with_zeros
+
+        def tables() -> tuple[Sequence[ScopedTable], tuple[str, ...], tuple[ScopedTable, ...]]:
+            some = zeros.union([part.name for part in apart if not weighted.isdisjoint(part.scope)])
+            return self._graph.deciding(apart, some, known | weighted), (), ()
+
+        found = self._question(("deciding", zeros), target, known, weighted, tables)
+        return found if found.parts else None
+
+    def _doubtful(
+        self, apart: Sequence[ScopedTable], known: frozenset[str], weighted: frozenset[str]
     ) -> tuple[ScopedTable, ...]:
         """Return the tables that may make evidence impossible: with zeros or soft evidence, or connected to such."""
         zeros = self._arrays.with_zeros
-        some = [
-            part for part in apart if part.name in zeros or part.name in changed or not weighted.isdisjoint(part.scope)
-        ]
+        some = [part for part in apart if part.name in zeros or not weighted.isdisjoint(part.scope)]
         return self._graph.joined_to(some, apart, known) if some else ()
 
     def _near(self, target: tuple[str, ...], known: frozenset[str], weighted: frozenset[str]) -> PrunedModel:
@@ -176,7 +200,7 @@ class PrunedQueries:
         return self._question("near", target, known, weighted, tables)
 
     def _question(
-        self, kind: str, target: tuple[str, ...], known: frozenset[str], weighted: frozenset[str], tables: Any
+        self, kind: Hashable, target: tuple[str, ...], known: frozenset[str], weighted: frozenset[str], tables: Any
     ) -> PrunedModel:
         """Return a pruned model built from the result of `tables`, or a cached one.
 
@@ -228,7 +252,7 @@ class PrunedQueries:
         for (rows, _, _), question in zip(groups, found, strict=True):
             tables = self._arrays.tables
             marginals[rows], logs[rows] = question.marginals(model.index, tables, _rows_of(evidence, rows), kept)
-            logs[rows] += _taken_out(question.parts)
+            logs[rows] += self._taken_out(question.parts)
         logs += evidence.log_scale
         if impossible != "mark" and np.isneginf(logs).any():
             if self._fits():
@@ -271,7 +295,7 @@ class PrunedQueries:
         if np.isneginf(logs).any() and self._fits():
             return None
         refuse_impossible(np.flatnonzero(np.isneginf(logs)))
-        return codes, logs + evidence.log_scale + _taken_out(self._parts)
+        return codes, logs + evidence.log_scale + self._taken_out(self._parts)
 
     def _pruned_max_marginals(self, data: frames.Data, names: Sequence[str]) -> dict[str, np.ndarray] | None:
         """Return the log-probability of the best assignment with each state of some variables, (rows, states).
@@ -292,7 +316,7 @@ class PrunedQueries:
             return None
         refuse_impossible(np.flatnonzero(np.isneginf(logs)))
         with np.errstate(divide="ignore"):
-            whole = np.log(shares) + (logs + evidence.log_scale + _taken_out(self._parts))[:, None]
+            whole = np.log(shares) + (logs + evidence.log_scale + self._taken_out(self._parts))[:, None]
         return dict(zip(names, np.split(whole, np.cumsum(sizes)[:-1], axis=1), strict=True))
 
     def _pruned_samples(
@@ -367,6 +391,13 @@ class PrunedQueries:
             found = self._kept_arrays = TableArrays(self._parts, self._variables, self._spec, self._parameters)
         return found
 
+    def _taken_out(self, parts: Sequence[ScopedTable]) -> float:
+        """The logarithm of what tables that are no distributions were divided by; their largest number is one."""
+        if self._graph.directed:
+            return 0.0
+        tables = [part.table for part in parts if not part.conditional]
+        return float(sum([np.log(table.max()) for table in tables if table is not None]))
+
     def _fits(self) -> bool:
         """Return whether the cliques of the whole model fit into memory, and into a Network."""
         model: Any = self
@@ -379,9 +410,3 @@ class PrunedQueries:
 def _rows_of(evidence: Evidence, rows: np.ndarray) -> Evidence:
     """Return some rows of the evidence, in order; the same object if they are all rows."""
     return evidence if len(rows) == evidence.rows else evidence.take(rows)
-
-
-def _taken_out(parts: Sequence[ScopedTable]) -> float:
-    """Return the logarithms of the scales by which tables other than distributions were divided."""
-    scales = [np.log(part.table.max()) for part in parts if not part.conditional and part.table is not None]
-    return float(sum(scales))

@@ -71,7 +71,7 @@ class SearchMethod:
     """The method of a search; see `search`."""
 
     name: str = "order"
-    restarts: int = 0
+    restarts: int | None = None
     seed: int = 0
     threads: int | None = None
     watch: StructureWatcher | None = None
@@ -81,7 +81,8 @@ class SearchMethod:
 
     def __post_init__(self) -> None:
         settings.choice("method", self.name, SEARCHES, LearningError)
-        settings.whole("restarts", self.restarts, 0, LearningError)
+        if self.restarts is not None:
+            settings.whole("restarts", self.restarts, 0, LearningError)
         settings.whole("rounds", self.rounds, 1, LearningError)
         settings.whole("draws", self.draws, 1, LearningError)
         settings.whole("seed", self.seed, 0, LearningError)
@@ -95,7 +96,7 @@ class SearchMethod:
             return best_structure(scores, rules), ()
         climb = Climb(scores, rules, self.watch)
         if self.name == "hill_climbing":
-            found = climb.hill_climbing(start, self.restarts, self.seed)
+            found = climb.hill_climbing(start, self.restarts or 0, self.seed)
         else:
             found = climb.tabu(start)
         if self.name == "order" and not climb.stopped:
@@ -119,7 +120,7 @@ class SearchSettings:
     roots: Collection[Name] = ()
     max_parents: int | None = None
     start: BayesianNetwork | Arcs | None = None
-    restarts: int = 0
+    restarts: int | None = None
     alpha: float = 0.05
     states: Mapping[str, Any] | None = None
     hidden: Mapping[str, Any] | None = None
@@ -155,7 +156,7 @@ def search(
     roots: Collection[Name] = (),
     max_parents: int | None = None,
     start: BayesianNetwork | Arcs | None = None,
-    restarts: int = 0,
+    restarts: int | None = None,
     alpha: float = 0.05,
     states: Mapping[str, Any] | None = None,
     hidden: Mapping[str, Any] | None = None,
@@ -193,7 +194,8 @@ def search(
             given which two others are tested.
         start: the structure with which the search begins: a network, or arcs. No arcs but the required ones unless
             given.
-        restarts: the number of restarts from the best structure, or order, after some random moves.
+        restarts: the number of restarts from the best structure, or order, after some random moves. Unless given, none
+            for the first two methods; for "order" 8, or fewer if that takes as long as all before.
         alpha: for "pc", the p-value above which two columns count as independent.
         states: of columns that have states no row has, or more of them than are taken for a category.
         hidden: hidden variables with their states; give arcs to and from them by `start` or `required`.

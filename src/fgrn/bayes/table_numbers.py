@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from functools import cached_property
-from math import ceil, log10
+from math import log10
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .lane_sweeps import LaneSweep
 
 DIGITS_OF_FACTOR = 35
-"""Zeros after the decimal point of a number, up to which it counts as one factor: `MANY_FACTORS` such are 1e-280."""
+"""Digits, before or after the decimal point, that count as one factor: `MANY_FACTORS` such are 1e280 or 1e-280."""
 
 MOST_NUMBERS = 2**22
 """The most numbers of all cached sweeps for one set of tables: 32 MB."""
@@ -23,8 +23,8 @@ class TableNumbers(dict[str, np.ndarray]):
     """The numbers of tables by name, with an axis for each variable; they never change."""
 
     @cached_property
-    def factors(self) -> dict[str, int]:
-        """For each table, how many factors it counts as: more than one if it has very small numbers."""
+    def factors(self) -> dict[str, float]:
+        """The number of factors of a product that each table counts as: the smaller its numbers, the more."""
         return {name: _factors_of(table) for name, table in self.items()}
 
     @cached_property
@@ -66,6 +66,10 @@ class KeptSweeps:
         self._sweeps[question] = sweep
 
 
-def _factors_of(table: np.ndarray) -> int:
-    smallest = table.min(initial=1.0, where=table > 0)
-    return max(1, ceil(-log10(smallest) / DIGITS_OF_FACTOR))
+def _factors_of(table: np.ndarray) -> float:
+    return factors_of_number(table.min(initial=1.0, where=table > 0))
+
+
+def factors_of_number(number: float) -> float:
+    """For how many factors of a product a positive number counts."""
+    return abs(log10(number)) / DIGITS_OF_FACTOR

@@ -141,11 +141,11 @@ class Answer:
         head = f"approximation: {count:,} samples, worth {worth.max(initial=0):,.0f} of equal weight"
         self._numbers_shown(numbers, about, head, possible)
 
-    def intervals(self, names: Sequence[str], level: float) -> None:
-        """Show posteriors with credible intervals."""
+    def intervals(self, names: Sequence[str], level: float, learnt_from: Any = None) -> None:
+        """Show posteriors with credible intervals; `learnt_from` as in `credible_interval`."""
         model: Any = self.model
         possible, evidence = self._answerable()
-        found = {name: model.credible_interval(evidence, name, level=level) for name in names}
+        found = {name: model.credible_interval(evidence, name, level=level, learnt_from=learnt_from) for name in names}
         numbers = {
             name: {"probability": one.probabilities, "lower": one.lower, "upper": one.upper}
             for name, one in found.items()

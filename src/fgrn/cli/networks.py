@@ -267,6 +267,9 @@ def _summary_lines(found: Mapping[str, Any]) -> Iterator[str]:
                    "errors.")  # fmt: skip
 @click.option("--interval", type=click.FloatRange(0, 1, min_open=True, max_open=True), metavar="LEVEL",
               help="Show credible intervals of this probability, from the counts in a model file.")  # fmt: skip
+@click.option("--learnt-from", metavar="TABLE",
+              help="With --interval: the table that the network was learnt from, if values are missing in it.",
+              )  # fmt: skip
 @click.option(
     "-o", "--output", metavar="FILE", help="Write a table: CSV, TSV or Parquet by its name; - is standard output."
 )
@@ -278,7 +281,7 @@ def query(
     network: str, given: tuple[str, ...], evidence: str | None, targets: tuple[str, ...], most_probable: bool,
     map_of: str | None, set_to: tuple[str, ...], voi: str | None, costs: tuple[str, ...], sensitivity: str | None,
     spread: float | None, picture: str | None, joint: str | None, drawn: int | None, samples: int | None, seed: int,
-    method: str, interval: float | None, output: str | None, from_: str | None,
+    method: str, interval: float | None, learnt_from: str | None, output: str | None, from_: str | None,
     rescale: bool, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Query a network: the posterior distribution of its variables, and the probability of the evidence.
@@ -310,6 +313,8 @@ def query(
         raise click.UsageError(f"{asked[0]} needs --method exact.")
     if samples and method != "sampling":
         raise click.UsageError("--samples goes with --method sampling; rows are drawn by --sample.")
+    if learnt_from and not interval:
+        raise click.UsageError("--learnt-from goes with --interval.")
     if costs and not voi:
         raise click.UsageError("--cost goes with --voi.")
     if (spread or picture) and not sensitivity:
@@ -317,7 +322,7 @@ def query(
     common.check_picture(picture)
     if output:
         common.check_table(output, as_json)
-        common.check_other(output, {"NETWORK": network, "--evidence": evidence})
+        common.check_other(output, {"NETWORK": network, "--evidence": evidence, "--learnt-from": learnt_from})
     model = model_of(network, from_, rescale)
     states: dict[str, Any] = {}
     directed_only = [("--do", set_to), ("--voi", voi), ("--sensitivity", sensitivity), ("--interval", interval)]
@@ -354,7 +359,7 @@ def query(
     elif drawn:
         answer.sample(drawn, seed, names)
     elif interval:
-        answer.intervals(names, interval)
+        answer.intervals(names, interval, rows_of(model, learnt_from, **options)[0] if learnt_from else None)
     elif method == "sampling":
         answer.sampled(names, samples, seed)
     else:

@@ -52,8 +52,9 @@ PATHS = ("hill_climbing", "tabu", "order")
     "--max-parents", type=click.IntRange(0), metavar="NUMBER", help="The largest number of parents of a column."
 )
 @click.option("--start", metavar="NETWORK", help="A file with a network whose arcs the search starts from.")
-@click.option("--restarts", type=click.IntRange(0), default=0, show_default=True,
-              help="Number of restarts from the best structure after random moves.")  # fmt: skip
+@click.option("--restarts", type=click.IntRange(0), metavar="NUMBER",
+              help="Number of restarts from the best structure after random moves. [order: up to 8, others: 0]",
+              )  # fmt: skip
 @click.option("--equivalent-size", type=common.FiniteRange(0, min_open=True), default=1.0, show_default=True,
               help="The equivalent sample size of bdeu.")  # fmt: skip
 @click.option("--smoothing", type=common.FiniteRange(0, common.MOST_SMOOTHING), default=1.0,

@@ -33,6 +33,7 @@ OPTIONS = {
     "header": "--no-header",
     "continuous": "--continuous COLUMN",
     "hidden": "--hidden NUMBER",
+    "learnt_from": "--learnt-from TABLE",
     "max_parents": "--max-parents NUMBER",
     "max_levels": "--max-levels NUMBER",
     "max_seconds": "--max-seconds NUMBER",

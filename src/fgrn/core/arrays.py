@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 
@@ -26,6 +27,7 @@ def numbers(values: object) -> np.ndarray:
     return np.array(array, dtype=np.float64)
 
 
+@lru_cache(maxsize=64)
 def equal_numbers(value: float, count: int) -> np.ndarray:
     """Return a read-only array in which all items are one number, stored only once in memory."""
     return np.ndarray((count,), np.float64, np.float64(value).tobytes(), strides=(0,))

@@ -52,6 +52,8 @@ def encode(
     """
     if isinstance(data, Evidence):
         return data.on(variables)
+    if weights is None and rows is None and not continuous and (one := plain_row(variables, data)) is not None:
+        return one
     columns = frames.columns(data, by_value=True)
     if rows is None:
         rows = frames.row_count(columns) if columns else frames.rows_without_columns(data)
@@ -132,6 +134,38 @@ def _numbers_of(column: Any, name: str) -> np.ndarray:
     return found
 
 
+def plain_row(variables: Variables, data: frames.Data) -> Evidence | None:
+    """The evidence in a mapping from names to single values; None if it is another table, or some value no plain state.
+
+    Each value is looked up once: what is known of one row, the most frequent question, takes little time.
+    """
+    if data is None:
+        data = {}
+    elif type(data) is not dict:
+        return None
+    index, labels = variables.index, variables.labels
+    edges, codes, most = list[int](), list[int](), 1
+    for name, value in data.items():
+        edge = index.get(name) if type(name) is str else None
+        if edge is None:
+            return None
+        own = labels[edge]
+        code = _plain_code(own, None if isinstance(own, range) else _codes(own), value)
+        if code is None:
+            return None
+        edges.append(edge)
+        codes.append(code)
+        most = max(most, len(own))
+    slot, soft_offset = np.full(len(labels), -1), np.full(len(labels), -1)
+    for column, edge in enumerate(edges):
+        slot[edge] = column
+    none = np.zeros((1, 0))
+    return Evidence(
+        np.array([codes], dtype=code_type(most)), none, slot, soft_offset, equal_numbers(0.0, 1), columns=tuple(data),
+        row_weights=equal_numbers(1.0, 1), numbers=none,
+    )  # fmt: skip
+
+
 def _codes_of_few_rows(variables: Variables, columns: Mapping[str, Any], rows: int) -> np.ndarray | None:
     """Return the codes of a few rows, looked up one by one, (rows, columns); None if a value is not a plain state.
 
@@ -173,20 +207,26 @@ def _plain_codes(labels: Labels, values: list[Any], coded: bool) -> list[int] | 
     table = None if isinstance(labels, range) else _codes(labels)
     codes = []
     for value in values:
-        kind = type(value)
-        if value is None or (kind is float and value != value):
-            codes.append(UNKNOWN)
-            continue
-        if kind is not int and kind is not str and kind is not float:
-            return None
-        if table is None:
-            code = int(value) if kind is not str and 0 <= value < len(labels) and value == int(value) else None
-        else:
-            code = table.get(value)
+        code = _plain_code(labels, table, value)
         if code is None:
             return None
         codes.append(code)
     return codes
+
+
+def _plain_code(labels: Labels, table: Mapping[Any, int] | None, value: Any) -> int | None:
+    """The code of a value, looked up in a table of those of labels if there is one; None if it is no plain state."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    kind = type(value)
+    if value is None or (kind is float and value != value):
+        return UNKNOWN
+    if kind is not str and kind is not int and kind is not float:
+        return None
+    if table is not None:
+        return table.get(value)
+    is_code = isinstance(value, (int, float)) and 0 <= value < len(labels) and value == int(value)
+    return int(value) if is_code else None
 
 
 def known_names(evidence: Evidence) -> set[str]:

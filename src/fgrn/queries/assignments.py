@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -59,10 +60,19 @@ class Assignments:
             array += self.evidence.log_scale[:, None]
         return list(found)
 
-    def sampled(self, edges: Sequence[int], each: int, generator: np.random.Generator) -> np.ndarray:
-        """Draw the states of some edges, (samples, edges), `each` samples for each row of evidence in order."""
-        prepared = tracer(largest=False).prepare(self.plan, self.programs, self.programs.inward, self.evidence)
-        loaded = prepared.load(self.values)
+    @cached_property
+    def _sampling(self) -> Any:
+        return tracer(largest=False).prepare(self.plan, self.programs, self.programs.inward, self.evidence)
+
+    def sampled(
+        self, edges: Sequence[int], each: int, generator: np.random.Generator, values: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Draw the states of some edges, (samples, edges), `each` samples for each row of evidence in order.
+
+        With `values`, under these parameters instead of its own.
+        """
+        prepared = self._sampling
+        loaded = prepared.load(self.values if values is None else values)
         choose = _random(generator)
         at_once = max(1, STATES_AT_ONCE // self.plan.edges)
         codes = [np.zeros((0, len(edges)), dtype=np.int64)]

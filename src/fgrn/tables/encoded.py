@@ -182,7 +182,7 @@ class Evidence(EncodedTable):
     def __post_init__(self) -> None:
         if not len(self.row_weights):
             object.__setattr__(self, "row_weights", equal_numbers(1.0, self.rows))
-        if len(self.numbers) != self.rows:
+        if not self.numbers.size and len(self.numbers) != self.rows:
             object.__setattr__(self, "numbers", np.zeros((self.rows, 0)))
 
     @classmethod
