@@ -290,7 +290,7 @@ def test_batches_seen_once_and_chains_have_no_batches_within() -> None:
     with pytest.raises(LearningError, match="batch_size"):
         net.learn(drawn(20), online=net.online(), batch_size=5)
     chain = fgrn.hmm({"a": 2}, hidden=2)
-    with pytest.raises(LearningError, match="not learnt in batches"):
+    with pytest.raises(LearningError, match="must be left out: the rows of a sequence"):
         chain.learn({"a": [0, 1, 0, 1]}, batch_size=2)
     with pytest.raises(LearningError, match="are not sequences"):
         chain.learn({"a": [0, 1, 0, 1]}, validation=0.5)
