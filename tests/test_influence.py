@@ -505,5 +505,5 @@ def test_the_tables_of_a_diagram_follow_the_memory_limit() -> None:
     diagram = InfluenceDiagram(net, {"d": ["a"]}, {"u": (["a", "d"], np.ones((4, 3)))})
     assert diagram.solve().expected_utility == pytest.approx(1.0)
     diagram.network.memory_limit = 100.0
-    with pytest.raises(fgrn.WiringError, match=r"12 joint states; that takes about .* GiB, and the limit is"):
+    with pytest.raises(fgrn.WiringError, match=r"12 joint states; that takes about .* bytes, and the limit is"):
         diagram.solve()

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 import fgrn
 from fgrn.core.labels import plain_number, shown_number
-from fgrn.core.printing import shortened_to_cells, text_table
+from fgrn.core.printing import memory_size, shortened_to_cells, text_table
 from fgrn.tables.columns import bin_labels
 
 
@@ -81,3 +81,10 @@ def test_names_that_differ_in_one_place_stay_apart(before: int, after: int) -> N
     assert len(set(found)) == 3
     assert all(one != other for one, other in pairwise(found))
     assert all(what in text for what, text in zip(("one", "two", "six"), found, strict=True))
+
+
+def test_sizes_of_memory_have_the_unit_that_suits_them() -> None:
+    sizes = [0, 1023, 2**10, 1.5 * 2**20, 2**30, 3 * 2**40]
+    assert [memory_size(size) for size in sizes] == [
+        "0 bytes", "1023 bytes", "1.0 KiB", "1.5 MiB", "1.0 GiB", "3,072.0 GiB",
+    ]  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from ..core.exceptions import Remedy, WiringError, shortened
+from ..core.printing import memory_size
 from .junction_tree import JunctionTree
 
 MEMORY_SHARE = 0.5
@@ -41,7 +42,7 @@ def check_memory(
     raise WiringError(
         f"Exact inference needs a clique of {len(tree.cliques[largest])} variables "
         f"({shortened(tree.cliques[largest], 5)}) with {tree.states[largest]:,} joint states, {tree.total:,} in "
-        f"all; that takes about {needed / 2**30:,.2f} GiB, and the limit is {limit / 2**30:,.2f} GiB.",
+        f"all; that takes about {memory_size(needed)}, and the limit is {memory_size(limit)}.",
         remedies=(*remedies, "set the `memory_limit` of the model, in bytes"),
     )
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.exceptions import ImpossibleEvidence, WiringError, shortened
+from ..core.printing import memory_size
 from .clique_memory import allowed_memory
 
 TABLE_BYTES = 24
@@ -41,8 +42,8 @@ class TableRoom(NamedTuple):
         if needed > limit:
             raise WiringError(
                 f"The best decisions would need a table of {len(scope)} variables ({shortened(scope, 5)}) with "
-                f"{prod(found):,} joint states; that takes about {needed / 2**30:,.2f} GiB, and the limit is "
-                f"{limit / 2**30:,.2f} GiB.",
+                f"{prod(found):,} joint states; that takes about {memory_size(needed)}, and the limit is "
+                f"{memory_size(limit)}.",
                 remedies=(
                     "let decisions see fewer variables",
                     "give variables fewer states",

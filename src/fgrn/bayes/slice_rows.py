@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ..core.exceptions import ImpossibleEvidence, WiringError
+from ..core.printing import memory_size
 from ..engines import Engine
 from ..flow.counts import CountingMethod, Counts, LocalEStep
 from ..flow.esteps import IN_ORDER, Cannot
@@ -67,7 +68,7 @@ class SliceRows:
         if needed > limit:
             raise WiringError(
                 f"The steps of {len(first):,} distinct rows with {self._shape()[0]:,} joint states of earlier slices "
-                f"take about {needed / 2**30:,.2f} GiB, and the limit is {limit / 2**30:,.2f} GiB.",
+                f"take about {memory_size(needed)}, and the limit is {memory_size(limit)}.",
                 remedies=("give fewer sequences at a time", "link fewer variables"),
             )
         return self.evidence.take(first), which

@@ -20,6 +20,7 @@ import numpy as np
 from ..core import settings
 from ..core.distributions import frozen_array
 from ..core.exceptions import TableError, WiringError, counted, shortened, unknown_name
+from ..core.printing import memory_size
 from ..core.variable import Variable
 from .bayesian import BayesianNetwork
 from .clique_memory import MEMORY_SHARE, machine_memory
@@ -121,7 +122,7 @@ class SliceStructure:
             raise WiringError(
                 f"A slice has {total:,} joint states from earlier ones "
                 f"({shortened((copy.called for copy in self.copies), 5)}), each of which may lead to any other; that "
-                f"takes about {needed / 2**30:,.2f} GiB, and the limit is {limit / 2**30:,.2f} GiB, half of the memory "
+                f"takes about {memory_size(needed)}, and the limit is {memory_size(limit)}, half of the memory "
                 "of the machine.",
                 remedies=("link fewer variables", "ask the network of some slices: unrolled(length)"),
             )

@@ -19,7 +19,7 @@ COMMANDS = {
     "fit": "fitting",
     "compare": "inspecting",
     "predict": "asking",
-    "complete": "asking",
+    "complete": "completing",
     "forecast": "forecasting",
     "explain": "asking",
     "prototypes": "reporting",

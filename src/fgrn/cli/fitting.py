@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,10 @@ from . import common
 from .choosing import STRUCTURES, BinCount, Refining, check_choice
 from .compiling import compile_aside
 from .constraining import constraints_of
-from .model_rows import matched
-from .schema_text import has_missing, schema_text
+from .fit_report import accuracy_report, batches_report, fit_report, show_fit
+from .schema_text import has_missing
 from .signals import stoppable
-from .wording import say, tell
+from .wording import tell
 
 MODELS = ("latent", "tan", "naive-bayes", "deep", "clusters", "ica", "tree", "hmm")
 
@@ -237,7 +236,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         with _kept_on_failure(estimator, output):
             estimator.partial_fit(rows, *([] if target is None else [target]), sample_weight=weights)
         estimator.save(output)
-        _show(estimator, _gathered_report(estimator, rows, output, False), as_json, rows.has_missing)
+        show_fit(estimator, batches_report(estimator, rows, output, False), as_json, rows.has_missing)
         return
     if streamed:
         rows = common.stream(data, batch=batch, **options)
@@ -249,8 +248,8 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         estimator.save(output)
         again = target if executor is None and not interrupted else None
         missing = rows.has_missing
-        report = _gathered_report(estimator, rows, output, interrupted) | _accuracy(estimator, rows, again)
-        _show(estimator, report, as_json, missing)
+        report = batches_report(estimator, rows, output, interrupted) | accuracy_report(estimator, rows, again)
+        show_fit(estimator, report, as_json, missing)
         stopped.end()
         return
     table = common.read(data, **options)
@@ -278,7 +277,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     estimator.save(output)
     estimator.unseen = "unknown"  # what is an error in later tables is no reason to lose the report on this one
     missing = has_missing(estimator.schema_, learnt) or (y is not None and any(map(is_missing_value, y[~back])))
-    _show(estimator, _report(estimator, table, y, back, output, interrupted), as_json, missing)
+    show_fit(estimator, fit_report(estimator, table, y, back, output, interrupted), as_json, missing)
     stopped.end()
 
 
@@ -301,21 +300,6 @@ def _workers(address: str | None) -> Any:
     from ..learning.remote.cluster import connected
 
     return connected(address)
-
-
-def _show(estimator: Any, report: dict[str, Any], as_json: bool, missing: bool) -> None:
-    """Print the learnt model, as text or as JSON; a classifier of one class is reported on standard error.
-
-    `missing`: whether a value is missing, so that it is told what is taken as such.
-    """
-    classes = getattr(estimator, "classes_", [])
-    if len(classes) == 1:
-        tell(f"All rows with a class have the same one, {str(classes[0])!r}: the model can predict no other, and its "
-             "accuracy says nothing. Add rows of other classes, or choose another --target.")  # fmt: skip
-    if as_json:
-        common.as_json(report)
-    else:
-        say(_report_text(estimator, report, missing))
 
 
 def _check_classes(name: str, classes: list[Any], most: int) -> None:
@@ -342,125 +326,3 @@ def _check_classes(name: str, classes: list[Any], most: int) -> None:
             column=name,
             remedies=("choose another column", Remedy("allow them", max_levels=len(known)), otherwise),
         )
-
-
-def _report(
-    estimator: Any, table: Any, classes: Any, back: np.ndarray, output: str, interrupted: bool
-) -> dict[str, Any]:
-    report = _learnt(estimator, int((~back).sum()), int(back.sum()), output, interrupted)
-    if classes is not None:
-        known = np.array([not is_missing_value(value) for value in classes])
-        for name, rows in (("accuracy", ~back & known), ("accuracy_on_rows_kept_back", back & known)):
-            if rows.any():
-                found = estimator.predict(table.filter(rows)) == classes[rows]
-                report[name] = float(np.mean(found))
-                kind = back if name.endswith("back") else ~back
-                report[name.replace("accuracy", "rows_with_class")] = int(rows.sum())
-                report[name.replace("accuracy", "rows_without_class")] = int((kind & ~known).sum())
-                _, counts = np.unique(classes[rows].astype(str), return_counts=True)
-                report[name.replace("accuracy", "largest_class")] = float(counts.max() / counts.sum())
-    report |= _tried(estimator)
-    return report
-
-
-def _learnt(estimator: Any, rows: int, kept_back: int, output: str, interrupted: bool) -> dict[str, Any]:
-    """Return a summary of a fit: rows, epochs, convergence, log-likelihood."""
-    history = estimator.history_
-    return {
-        "model": type(estimator).__name__,
-        "file": output,
-        "rows": rows,
-        "rows_kept_back": kept_back,
-        "epochs": history.epochs,
-        "converged": history.converged,
-        "interrupted": interrupted,
-        "log_likelihood_per_row": float(history.per_row[-1]),
-        "n_hidden": getattr(estimator, "n_hidden_", None),
-        "parameters": getattr(estimator.network_, "free_parameters", None),
-        "not_estimated": {name: list(rows) for name, rows in history.not_estimated.items()},
-    }
-
-
-def _tried(estimator: Any) -> dict[str, Any]:
-    """Return the candidates of the choice of a model, and the structures of which not all were tried."""
-    if not hasattr(estimator, "selection_"):
-        return {}
-    unfinished = getattr(estimator.selection_, "unfinished", None)
-    return {"tried": estimator.selection_.as_dicts()} | common.those_given(unfinished=unfinished)
-
-
-def _gathered_report(estimator: Any, rows: Any, output: str, interrupted: bool) -> dict[str, Any]:
-    """Return the summary of a fit on rows that came in batches."""
-    report = _learnt(estimator, estimator.n_rows_, 0, output, interrupted)
-    report["rows_left_out"] = dict(rows.left_out)
-    report |= _tried(estimator)
-    if estimator._online is not None:
-        report["batches"] = estimator._online.batches
-    return report
-
-
-def _accuracy(estimator: Any, rows: Any, target: str | None) -> dict[str, Any]:
-    """Return the accuracy, by reading the rows once more; nothing without a class."""
-    if target is None:
-        return {}
-    right, seen, counts = 0, 0, dict.fromkeys(estimator.classes_.tolist(), 0)
-    estimator.unseen = "unknown"
-    for table, known in matched(estimator, rows, quiet=True):
-        truth = table[target].to_pylist()
-        seen += len(truth)
-        found = estimator.predict(known).tolist()
-        right += sum(one == other for one, other in zip(found, truth, strict=True) if other is not None)
-        for value in truth:
-            if value in counts:
-                counts[value] += 1
-    total = sum(counts.values())
-    return {
-        "accuracy": right / total,
-        "rows_with_class": total,
-        "rows_without_class": seen - total,
-        "largest_class": max(counts.values()) / total,
-    }
-
-
-def _selection_lines(estimator: Any, interrupted: bool) -> list[str]:
-    """Return the candidates as text; a time limit is mentioned only if the user set one that was reached."""
-    found = estimator.selection_
-    names = getattr(found, "unfinished", ())
-    if not names:
-        return [str(found)]
-    limited = estimator.max_seconds is not None and not interrupted
-    told = [f"--max-seconds ended this before all of {' and '.join(names)} was tried"] * limited
-    return [str(replace(found, unfinished=())), *told]
-
-
-def _report_text(estimator: Any, report: dict[str, Any], missing: bool) -> str:
-    codes = None if estimator.missing_values is None else [str(code) for code in estimator.missing_values]
-    lines = [schema_text(estimator.schema_), *([common.missing_told(codes)] if missing else []), ""]
-    if hasattr(estimator, "selection_"):
-        lines += [*_selection_lines(estimator, report["interrupted"]), ""]
-    how = "converged" if report["converged"] else "interrupted" if report["interrupted"] else "not converged"
-    best = estimator.history_.best_epoch
-    if best is not None and not report["interrupted"]:
-        how = f"held-out likelihood best after {best + 1}, at {estimator.history_.validation[best]:.4f} per row"
-    done, of_which = f"{counted(report['epochs'], 'epoch')} ({how})", "per row"
-    if "batches" in report:
-        count = report["batches"]
-        done = f"read once in {count} {'batch' if count == 1 else 'batches'}"
-        of_which = "per row of the last one"
-    lines.append(f"{report['model']}: {counted(report['rows'], 'row')}, {done}, "
-                 f"log-likelihood {report['log_likelihood_per_row']:.4f} {of_which}")  # fmt: skip
-    for name, what in (("", "training row"), ("_on_rows_kept_back", "held-out row")):
-        if f"accuracy{name}" in report:
-            share, largest = report[f"accuracy{name}"], report[f"largest_class{name}"]
-            rows, none = report[f"rows_with_class{name}"], report[f"rows_without_class{name}"]
-            told = f"; {counted(none, 'row')} without a class" if none else ""
-            lines.append(f"accuracy on {counted(rows, what)}: {share:.1%} "
-                         f"(always the largest class: {largest:.1%}){told}")  # fmt: skip
-    if report["not_estimated"]:
-        lines.append(estimator.history_.told_not_estimated)
-    free = report["parameters"]
-    if report["model"] == "LatentClassModel" and free is not None and free > report["rows"]:
-        lines.append(f"{free:,} free parameters are more than the {counted(report['rows'], 'row')}: other "
-                     "initialisations may find quite different classes. Fewer --hidden states need fewer.")  # fmt: skip
-    lines.append(f"written: {report['file']}")
-    return "\n".join(lines)

@@ -90,6 +90,14 @@ def decimals(value: float, error: float = 0.0) -> str:
     return f"{value:.4f}" if value == 0 or SMALLEST_DECIMAL <= abs(value) < LARGEST_DECIMAL else f"{value:.6g}"
 
 
+def memory_size(count: float) -> str:
+    """Return a number of bytes with the unit that suits it: "512 bytes", "3.2 MiB", "1,024.0 GiB"."""
+    if count < 2**10:
+        return f"{count:.0f} bytes"
+    unit, name = next((unit, name) for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")) if count >= unit)
+    return f"{count / unit:,.1f} {name}"
+
+
 def bar(share: float, width: int = 10) -> str:
     """Return a bar as long as a share of `width` cells; only that of zero is empty."""
     try:

@@ -1,0 +1,203 @@
+"""The command `complete`: a table with its missing values imputed, once or in several draws."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import click
+import numpy as np
+
+from ..core.exceptions import FgrnError
+from ..core.labels import plain_number
+from ..tables import table_file
+from ..tables.missing import is_missing_value
+from ..tables.writer import table_writer
+from . import common, model_rows
+from .asking import output_option, sequence_and_time
+from .new_columns import NewColumns
+
+
+@click.command(epilog="\b\nExample\n  fgrn complete people.fgrn holes.csv -o full.csv")
+@click.argument("model")
+@click.argument("data")
+@output_option
+@click.option(
+    "--proba",
+    is_flag=True,
+    help="Also write the probability of each value, as columns 'P(name)'; 0 for a value the model does not know.",
+)
+@click.option(
+    "--draws",
+    type=click.IntRange(1),
+    metavar="M",
+    help="Complete the table M times, by drawing (multiple imputation); the column 'draw' has the number.",
+)
+@click.option(
+    "--no-uncertainty",
+    is_flag=True,
+    help="With --draws: draw all tables from the estimate, as if it were certain. Otherwise a model is fitted for each "
+    "of them to rows drawn from DATA, which must be the table that MODEL was fitted on.",
+)
+@common.unseen_option
+@common.reading
+@common.json_option
+def complete(
+    model: str, data: str, output: str, proba: bool, draws: int | None, no_uncertainty: bool, unseen: str | None,
+    as_json: bool, **options: Any,
+) -> None:  # fmt: skip
+    """Impute the missing values of a table: the most probable level, or the expected number.
+
+    MODEL is a file written by `fgrn fit`; DATA a CSV, TSV or Parquet file, a folder or a 'glob*' of such, or - for
+    standard input. Rows are read and written in batches, in their order, so that they need not fit into memory.
+    The class, where DATA has it, is a column like the others. Columns the model does not know stay as they are, and so
+    do values that it does not know: for the other columns they are unknown.
+    """
+    import pyarrow as pa
+
+    common.check_table(output, as_json)
+    common.check_other(output, {"DATA": data, "MODEL": model})
+    if no_uncertainty and draws is None:
+        raise click.UsageError("--no-uncertainty is for tables that are drawn: add --draws M.")
+    estimator = common.estimator(model, unseen)
+    if hasattr(estimator, "forecast"):
+        _complete_sequences(estimator, common.read_for(estimator, data, **options), output, proba, draws, as_json)
+        return
+    if draws is not None:
+        if proba:
+            raise click.UsageError("--draws has no probabilities: leave out --proba, or leave out --draws.")
+        table = common.read_for(estimator, data, **options)
+        _write_draws(estimator, table, draws, not no_uncertainty, output, as_json)
+        return
+    if as_json:
+        table = common.read_for(estimator, data, **options)
+        remarks = model_rows.Remarks(kept=True)
+        known = _with_class(estimator, table, model_rows.matching(estimator, table, remarks))
+        remarks.tell()
+        filled, sure = estimator.complete(known, return_proba=True)
+        words = _words(table, known)
+        values = pa.table(_replaced(table, filled, words)).to_pylist()
+        missing = {name: column.is_missing for name, column in estimator.schema_.items()}
+        open_rows = {
+            name: [missing.get(name, is_missing_value)(value) for value in known[name].to_pylist()]
+            for name in known.column_names
+        }
+        filled_in = [
+            {
+                name: sure[row, place]
+                for place, (name, is_open) in enumerate(open_rows.items())
+                if is_open[row] and not (name in words and words[name][row])
+            }
+            for row in range(len(values))
+        ]
+        common.as_json([{"values": row, "filled": new} for row, new in zip(values, filled_in, strict=True)])
+        return
+    source = common.stream_for(estimator, data, **options).again()
+    broken, worded = _with_fractions(estimator, source) if table_file.format_of(output) == "parquet" else ((), ())
+    written, beside = 0, NewColumns()
+    with table_writer(output) as out:
+        for table, features in model_rows.matched(estimator, source, kept=True):
+            known = _with_class(estimator, table, features)
+            filled, sure = estimator.complete(known, return_proba=True)
+            words = _words(table, known, worded)
+            columns = _replaced(table, filled, words)
+            columns |= {name: columns[name].cast(pa.float64()) for name in broken}
+            for place, name in enumerate(known.column_names):
+                sure[words.get(name, ()), place] = 0.0
+            if proba:
+                columns |= {beside.free(f"P({name})", columns): sure[:, k] for k, name in enumerate(known.column_names)}
+            out.write(columns)
+            written += table.num_rows
+    beside.tell()
+    common.confirm(output, written)
+
+
+def _complete_sequences(estimator: Any, table: Any, output: str, proba: bool, draws: int | None, as_json: bool) -> None:
+    """Write a table of sequences with missing values imputed, given the whole sequence of each row."""
+    import pyarrow as pa
+
+    if draws is not None:
+        raise click.UsageError("--draws is for clusters; of sequences the likeliest values are imputed. Leave it out.")
+    known = model_rows.matching(estimator, table)
+    filled, sure = estimator.complete(known, return_proba=True, **sequence_and_time(estimator, table))
+    columns = _replaced(table, filled, _words(table, known))
+    if as_json:
+        common.as_json([{"values": row} for row in pa.table(columns).to_pylist()])
+        return
+    beside = NewColumns()
+    if proba:
+        columns |= {beside.free(f"P({name})", columns): sure[:, k] for k, name in enumerate(known.column_names)}
+    with table_writer(output) as out:
+        out.write(columns)
+    common.confirm(output, table.num_rows)
+
+
+def _write_draws(estimator: Any, table: Any, draws: int, uncertainty: bool, output: str, as_json: bool) -> None:
+    """Write a table completed several times, one below the other, with the number of the draw."""
+    import pyarrow as pa
+
+    if not hasattr(estimator, "draws"):
+        raise FgrnError(f"A {type(estimator).__name__} draws no values; clusters do: fgrn fit without --target.")
+    known = model_rows.matching(estimator, table)
+    drawn = estimator.draws(known, draws, uncertainty=uncertainty)
+    tables = [_replaced(table, one, _words(table, known)) for one in drawn]
+    if as_json:
+        common.as_json([pa.table(columns).to_pylist() for columns in tables])
+        return
+    beside = NewColumns()
+    with table_writer(output) as out:
+        for number, columns in enumerate(tables):
+            out.write({beside.free("draw", columns): np.full(table.num_rows, number + 1), **columns})
+    beside.tell()
+    common.confirm(output, draws * table.num_rows)
+
+
+def _with_class(estimator: Any, table: Any, known: Any) -> Any:
+    """Return the columns of a model, and the column of the class if the table has it."""
+    name = getattr(estimator, "_y_name", None)
+    here = name in table.column_names and name not in known.column_names
+    return known.append_column(name, table[name]) if here else known
+
+
+def _words(table: Any, known: Any, always: Collection[str] = ()) -> dict[str, np.ndarray]:
+    """Return by column which values are words, in columns of text that are numbers for the model."""
+    import pyarrow as pa
+
+    found = {}
+    for name in known.column_names:
+        if name not in table.column_names or known[name].type == table[name].type:
+            continue
+        given = table[name].is_valid().to_numpy()
+        if pa.types.is_string(table[name].type) and (given.any() or name in always):
+            found[name] = given & known[name].is_null().to_numpy()
+    return found
+
+
+def _replaced(table: Any, filled: Any, words: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Return the columns of a table with imputed values; `words` among numbers stay as they are."""
+    import pyarrow as pa
+
+    columns = {name: table[name] for name in table.column_names} | {name: filled[name] for name in filled.column_names}
+    for name in words:
+        pairs = zip(table[name].to_pylist(), filled[name].to_pylist(), strict=True)
+        columns[name] = pa.array([plain_number(new, 17) if old is None else old for old, new in pairs], pa.string())
+    return columns
+
+
+def _with_fractions(estimator: Any, source: Any) -> tuple[Collection[str], Collection[str]]:
+    """Return the columns of whole numbers with missing values, and those of text with a word in some batch.
+
+    Missing values of the former are imputed with expected numbers, which have fractions.
+    """
+    import pyarrow as pa
+
+    found, worded = set(), set()
+    for table in source:
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            meant = estimator.schema_.get(name)
+            whole = meant is not None and (meant.centers or meant.continuous) and pa.types.is_integer(column.type)
+            if whole and any(map(meant.is_missing, column.unique().to_pylist())):
+                found.add(name)
+            if pa.types.is_string(column.type) and column.null_count < len(column):
+                worded.add(name)
+    return found, worded

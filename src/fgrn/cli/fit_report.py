@@ -1,0 +1,154 @@
+"""What `fgrn fit` reports of a model that was learnt: rows, epochs, accuracy, candidates; as text or as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..core.exceptions import counted
+from ..tables.missing import is_missing_value
+from . import common
+from .model_rows import matched
+from .schema_text import schema_text
+from .wording import say, tell
+
+
+def show_fit(estimator: Any, report: dict[str, Any], as_json: bool, missing: bool) -> None:
+    """Print the learnt model, as text or as JSON; a classifier of one class is reported on standard error.
+
+    `missing`: whether a value is missing, so that it is told what is taken as such.
+    """
+    classes = getattr(estimator, "classes_", [])
+    if len(classes) == 1:
+        tell(f"All rows with a class have the same one, {str(classes[0])!r}: the model can predict no other, and its "
+             "accuracy says nothing. Add rows of other classes, or choose another --target.")  # fmt: skip
+    if as_json:
+        common.as_json(report)
+    else:
+        say(_report_text(estimator, report, missing))
+
+
+def fit_report(
+    estimator: Any, table: Any, classes: Any, back: np.ndarray, output: str, interrupted: bool
+) -> dict[str, Any]:
+    """Return the summary of a fit on a table in memory; `back` marks its held-out rows."""
+    report = _learnt(estimator, int((~back).sum()), int(back.sum()), output, interrupted)
+    if classes is not None:
+        known = np.array([not is_missing_value(value) for value in classes])
+        for name, rows in (("accuracy", ~back & known), ("accuracy_on_rows_kept_back", back & known)):
+            if rows.any():
+                found = estimator.predict(table.filter(rows)) == classes[rows]
+                report[name] = float(np.mean(found))
+                kind = back if name.endswith("back") else ~back
+                report[name.replace("accuracy", "rows_with_class")] = int(rows.sum())
+                report[name.replace("accuracy", "rows_without_class")] = int((kind & ~known).sum())
+                _, counts = np.unique(classes[rows].astype(str), return_counts=True)
+                report[name.replace("accuracy", "largest_class")] = float(counts.max() / counts.sum())
+    report |= _tried(estimator)
+    return report
+
+
+def _learnt(estimator: Any, rows: int, kept_back: int, output: str, interrupted: bool) -> dict[str, Any]:
+    """Return a summary of a fit: rows, epochs, convergence, log-likelihood."""
+    history = estimator.history_
+    return {
+        "model": type(estimator).__name__,
+        "file": output,
+        "rows": rows,
+        "rows_kept_back": kept_back,
+        "epochs": history.epochs,
+        "converged": history.converged,
+        "interrupted": interrupted,
+        "log_likelihood_per_row": float(history.per_row[-1]),
+        "n_hidden": getattr(estimator, "n_hidden_", None),
+        "parameters": getattr(estimator.network_, "free_parameters", None),
+        "not_estimated": {name: list(rows) for name, rows in history.not_estimated.items()},
+    }
+
+
+def _tried(estimator: Any) -> dict[str, Any]:
+    """Return the candidates of the choice of a model, and the structures of which not all were tried."""
+    if not hasattr(estimator, "selection_"):
+        return {}
+    unfinished = getattr(estimator.selection_, "unfinished", None)
+    return {"tried": estimator.selection_.as_dicts()} | common.those_given(unfinished=unfinished)
+
+
+def batches_report(estimator: Any, rows: Any, output: str, interrupted: bool) -> dict[str, Any]:
+    """Return the summary of a fit on rows that came in batches."""
+    report = _learnt(estimator, estimator.n_rows_, 0, output, interrupted)
+    report["rows_left_out"] = dict(rows.left_out)
+    report |= _tried(estimator)
+    if estimator._online is not None:
+        report["batches"] = estimator._online.batches
+    return report
+
+
+def accuracy_report(estimator: Any, rows: Any, target: str | None) -> dict[str, Any]:
+    """Return the accuracy, by reading the rows once more; nothing without a class."""
+    if target is None:
+        return {}
+    right, seen, counts = 0, 0, dict.fromkeys(estimator.classes_.tolist(), 0)
+    estimator.unseen = "unknown"
+    for table, known in matched(estimator, rows, quiet=True):
+        truth = table[target].to_pylist()
+        seen += len(truth)
+        found = estimator.predict(known).tolist()
+        right += sum(one == other for one, other in zip(found, truth, strict=True) if other is not None)
+        for value in truth:
+            if value in counts:
+                counts[value] += 1
+    total = sum(counts.values())
+    return {
+        "accuracy": right / total,
+        "rows_with_class": total,
+        "rows_without_class": seen - total,
+        "largest_class": max(counts.values()) / total,
+    }
+
+
+def _selection_lines(estimator: Any, interrupted: bool) -> list[str]:
+    """Return the candidates as text; a time limit is mentioned only if the user set one that was reached."""
+    found = estimator.selection_
+    names = getattr(found, "unfinished", ())
+    if not names:
+        return [str(found)]
+    limited = estimator.max_seconds is not None and not interrupted
+    told = [f"--max-seconds ended this before all of {' and '.join(names)} was tried"] * limited
+    return [str(replace(found, unfinished=())), *told]
+
+
+def _report_text(estimator: Any, report: dict[str, Any], missing: bool) -> str:
+    """Return the summary of a fit as text."""
+    codes = None if estimator.missing_values is None else [str(code) for code in estimator.missing_values]
+    lines = [schema_text(estimator.schema_), *([common.missing_told(codes)] if missing else []), ""]
+    if hasattr(estimator, "selection_"):
+        lines += [*_selection_lines(estimator, report["interrupted"]), ""]
+    how = "converged" if report["converged"] else "interrupted" if report["interrupted"] else "not converged"
+    best = estimator.history_.best_epoch
+    if best is not None and not report["interrupted"]:
+        how = f"held-out likelihood best after {best + 1}, at {estimator.history_.validation[best]:.4f} per row"
+    done, of_which = f"{counted(report['epochs'], 'epoch')} ({how})", "per row"
+    if "batches" in report:
+        count = report["batches"]
+        done = f"read once in {count} {'batch' if count == 1 else 'batches'}"
+        of_which = "per row of the last one"
+    lines.append(f"{report['model']}: {counted(report['rows'], 'row')}, {done}, "
+                 f"log-likelihood {report['log_likelihood_per_row']:.4f} {of_which}")  # fmt: skip
+    for name, what in (("", "training row"), ("_on_rows_kept_back", "held-out row")):
+        if f"accuracy{name}" in report:
+            share, largest = report[f"accuracy{name}"], report[f"largest_class{name}"]
+            rows, none = report[f"rows_with_class{name}"], report[f"rows_without_class{name}"]
+            told = f"; {counted(none, 'row')} without a class" if none else ""
+            lines.append(f"accuracy on {counted(rows, what)}: {share:.1%} "
+                         f"(always the largest class: {largest:.1%}){told}")  # fmt: skip
+    if report["not_estimated"]:
+        lines.append(estimator.history_.told_not_estimated)
+    free = report["parameters"]
+    if report["model"] == "LatentClassModel" and free is not None and free > report["rows"]:
+        lines.append(f"{free:,} free parameters are more than the {counted(report['rows'], 'row')}: other "
+                     "initialisations may find quite different classes. Fewer --hidden states need fewer.")  # fmt: skip
+    lines.append(f"written: {report['file']}")
+    return "\n".join(lines)
