@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fgrn.cli.compiling import FEW_BYTES, compile_aside
-from fgrn.engines import kernels
+from fgrn.engines.kernels import cache
 from fgrn.engines.kernels.cache import COMPILING, KernelCache
 
 LEARN = """
@@ -21,7 +21,7 @@ from fgrn.cli.compiling import compile_aside
 from fgrn.engines import kernels
 from fgrn.engines.kernels.cache import COMPILING
 
-compile_aside("-")
+compile_aside("-", "stars")
 started = list(COMPILING)
 if sys.argv[1] == "failing":
     for process in COMPILING.values():
@@ -48,6 +48,31 @@ def test_a_kernel_compiled_by_another_process_is_loaded_and_one_that_failed_is_c
     assert learnt("failing", "two") == [["stars.star"], [], 0, 1, likelihood]
 
 
+SEARCH = """
+import json
+import fgrn
+from fgrn.cli.compiling import compile_aside
+from fgrn.engines.kernels import families, family_bits
+from fgrn.engines.kernels.cache import COMPILING
+
+compile_aside("-", "families")
+started = list(COMPILING)
+rows = range(200)
+fgrn.search({"a": [f"{row % 25}" for row in rows], "b": [f"{3 * row % 25}" for row in rows], "c": ["x", "y"] * 100})
+used = [kernel.stats for kernel in (family_bits.scores_by_bits, families.scores_beside)]
+print(json.dumps([started, [sum(one.cache_hits.values()) for one in used]]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_kernels_of_structure_search_are_compiled_by_the_other_process(tmp_path: Path) -> None:
+    there = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", SEARCH], capture_output=True, text=True, env=there)
+    started = ["family_bits.scores_by_bits", "families.scores_beside"]
+    assert json.loads(done.stdout.splitlines()[-1]) == [started, [1, 1]]
+
+
 def test_nothing_is_started_for_a_few_rows_or_a_kernel_that_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -56,17 +81,22 @@ def test_nothing_is_started_for_a_few_rows_or_a_kernel_that_is_there(
     large.write_text("a,b\n" + "1,2\n" * FEW_BYTES)
     started: list[object] = []
     monkeypatch.setattr(subprocess, "Popen", lambda *words, **_: started.append(words))
+    monkeypatch.setattr("atexit.register", lambda *_: None)
     monkeypatch.setattr(KernelCache, "is_kept", lambda self: False)
-    compile_aside(str(small))
+    compile_aside(str(small), "stars")
     assert not started
     monkeypatch.setattr("fgrn.cli.compiling.thread_count", lambda: 1)
-    compile_aside(str(large))
+    compile_aside(str(large), "stars")
     assert not started
     monkeypatch.setattr("fgrn.cli.compiling.thread_count", lambda: 2)
-    compile_aside(str(large))
-    compile_aside(str(large))
+    with monkeypatch.context() as read_only:
+        read_only.setattr(cache, "folders", lambda: [large / "no folder"])
+        compile_aside(str(large), "stars")
+    assert not started  # what it compiles could not be kept
+    compile_aside(str(large), "stars")
+    compile_aside(str(large), "stars")
     assert len(started) == 1  # it is under way
-    COMPILING.pop(kernels.star._cache.kernel_name)
+    COMPILING.pop("stars.star")
     monkeypatch.setattr(KernelCache, "is_kept", lambda self: True)
-    compile_aside(str(large))
+    compile_aside(str(large), "stars")
     assert len(started) == 1

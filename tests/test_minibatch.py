@@ -290,7 +290,7 @@ def test_batches_seen_once_and_chains_have_no_batches_within() -> None:
     with pytest.raises(LearningError, match="batch_size"):
         net.learn(drawn(20), online=net.online(), batch_size=5)
     chain = fgrn.hmm({"a": 2}, hidden=2)
-    with pytest.raises(LearningError, match="must be left out: the rows of a sequence"):
+    with pytest.raises(LearningError, match="must be left out: a sequence cannot be split"):
         chain.learn({"a": [0, 1, 0, 1]}, batch_size=2)
     with pytest.raises(LearningError, match="are not sequences"):
         chain.learn({"a": [0, 1, 0, 1]}, validation=0.5)
@@ -300,6 +300,6 @@ def test_batches_seen_once_and_chains_have_no_batches_within() -> None:
 def test_a_chain_with_numbers_has_no_batches_of_rows() -> None:
     leaves = GaussianLeaves("S", 2, ("y",), "diagonal", (0.0,), (1.0,))
     chain = fgrn.hmm({"a": 2}, hidden=2, leaves=leaves)
-    with pytest.raises(LearningError, match="follow each other") as caught:
+    with pytest.raises(LearningError, match="cannot be split into batches") as caught:
         chain.learn({"a": [0, 1, 0, 1], "y": [0.1, 0.9, 0.2, 1.3]}, batch_size=2)
     assert (caught.value.setting, caught.value.value) == ("batch_size", 2)

@@ -228,8 +228,8 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         raise click.UsageError("--hidden auto compares models on one machine: with --dask say --hidden NUMBER.")
     if not (online or streamed or data == "-" or Path(data).exists()):
         raise no_file(data)  # before what takes a second to import
-    if kind not in ("tree", "tree with a target", "hmm"):
-        compile_aside(data)
+    if kind in ("latent", "clusters") and not online and dask is None:
+        compile_aside(data, "stars")
     estimator = estimator_of(kind, sizes, settings)
     if online:
         rows = common.stream(data, batch=batch, **options)

@@ -12,6 +12,7 @@ import click
 from ..core.exceptions import FgrnError, LearningError, counted, nearest, visible
 from ..files.formats import EXTENSIONS
 from . import common, networks
+from .compiling import compile_aside
 from .signals import Stop, stoppable
 from .wording import say, tell
 
@@ -85,11 +86,6 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | N
     ends a search with the best network found so far, which is written; with --confidence, that of the samples which
     were finished.
     """
-    from ..bayes.arc_confidence import arc_confidence
-    from ..bayes.structure_search import search as search_table
-    from ..core.progress import ReadingProgress
-    from ..tables.schema import Schema
-
     common.check_picture(picture)
     if output:
         common.check_place(output, "a network, such as people.bif")
@@ -98,6 +94,12 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | N
             raise click.UsageError(
                 f"-o is {output!r}: the extension of its name must be that of a format: .fgrn, {', '.join(EXTENSIONS)}."
             )
+    compile_aside(data, "families")
+    from ..bayes.arc_confidence import arc_confidence
+    from ..bayes.structure_search import search as search_table
+    from ..core.progress import ReadingProgress
+    from ..tables.schema import Schema
+
     how = {name: options.pop(name) for name in SEARCH_OPTIONS}
     how["start"] = None if start is None else _arcs_of(start)
     table = common.read(data, **options)

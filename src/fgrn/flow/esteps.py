@@ -22,7 +22,7 @@ class Cannot(NamedTuple):
     since: str
 
 
-IN_ORDER = Cannot("the rows of a sequence follow each other")
+IN_ORDER = Cannot("a sequence cannot be split into batches")
 """Why sequences have no batches of rows."""
 
 
@@ -42,7 +42,7 @@ class WholeEStep(EStep, Protocol):
 
     @property
     def cycles(self) -> Callable[[np.ndarray], Recount] | Cannot:
-        """For cycles > 1: given parameters, what counts again with the messages held as they are under these."""
+        """For cycles > 1: a function from parameters to a `Recount` that holds the messages computed under them."""
 
     @property
     def batches(self) -> Callable[[int, int], Sequence[EStep]] | Cannot:

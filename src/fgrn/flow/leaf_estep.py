@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from ..core.exceptions import ImpossibleEvidence
-from ..engines import blocks_of_rows
+from ..engines import blocks_of_rows, in_order
 from ..tables.encoded import Evidence
 from .counts import CountingMethod, Counts
 from .esteps import IN_ORDER, Cannot, EStep
@@ -35,7 +35,7 @@ ROWS_OF_PART = 2**16
 
 @dataclass(frozen=True, eq=False)
 class LeafEStep:
-    """The E-step over rows with continuous columns, part after part of the rows; those of a chain are one part.
+    """The E-step over rows with continuous columns, in parts of the rows that threads share; a chain is one part.
 
     What is made of a part is kept for the next epoch if the rows are in memory; of rows on disk it is made again.
 
@@ -76,7 +76,7 @@ class LeafEStep:
 
     @cached_property
     def method(self) -> CountingMethod:
-        """See `EStep`. One thread counts at a time, because messages share one array."""
+        """See `EStep`. One start counts at a time, because the messages of a part have one array."""
         first = self._part(self._parts[0])
         inner = first.estep.method
         return inner._replace(
@@ -98,7 +98,7 @@ class LeafEStep:
             finally:
                 self.evidence.release()
 
-        return reduce(Counts.joined, map(counted, self._parts))
+        return reduce(Counts.joined, in_order(self.method.threads, counted, self._parts))
 
     @property
     def batches(self) -> Callable[[int, int], Sequence[LeafEStep]] | Cannot:

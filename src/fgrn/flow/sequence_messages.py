@@ -14,7 +14,7 @@ from .messages import WAYS, Messages, sweep
 from .sequences import Scanned, Sequences, Wanted
 
 CERTAIN = 1e-9
-"""Rows whose log-likelihood is not below 0 by more may be rows without evidence: others have a smaller one."""
+"""Rows without evidence are looked for only if some row has a log-likelihood above minus this."""
 
 
 def marked_messages(

@@ -39,7 +39,7 @@ SIGNIFICANT = 0.05
 """The p-value below which k + 1 classes are better than k in the sequential procedure."""
 
 SAME_MAXIMUM = 1e-6
-"""Log-likelihoods that differ by no more, as a part of themselves, are of the same maximum."""
+"""Relative difference up to which two log-likelihoods count as the same maximum."""
 
 
 def drawn_from_model(model: LatentClasses, rows: Patterns, generator: np.random.Generator) -> Patterns:
@@ -329,12 +329,12 @@ def one_class_more(rows: Patterns, refit: Refit, size: int, seed: int) -> tuple[
 
 
 def below_fewer(size: int, low: float, high: float) -> str:
-    """A sentence if the log-likelihood with one class more is below that of fewer, so that it is no maximum; or ""."""
+    """Return a warning if the fit with one class more is less likely, and so has not reached its maximum; else ""."""
     if high >= low - SAME_MAXIMUM * abs(low):
         return ""
     return (
-        f"the log-likelihood with {size + 1} classes ({high:,.2f}) is below that with {size} ({low:,.2f}), and so it "
-        "is not the largest: give more starts (n_init)"
+        f"the log-likelihood with {size + 1} classes ({high:,.2f}) is below that with {size} ({low:,.2f}), so that "
+        "the fit has not reached its maximum: use more random starts (n_init)"
     )
 
 

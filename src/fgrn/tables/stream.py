@@ -181,7 +181,7 @@ class Stream:
 
     @property
     def has_missing(self) -> bool:
-        """Whether text files have a missing value, in what was read of them; True of other sources."""
+        """Whether a value may be missing: known of the text files that were read, assumed for other sources."""
         return self._has_nulls or not self._is_text
 
     def tell(self) -> None:

@@ -43,7 +43,10 @@ A program that sets up no logging writes the latter to standard error: nobody wo
 """
 
 COMPILING: dict[str, subprocess.Popen[bytes]] = {}
-"""Processes that compile a kernel for this one, by the kernel's name (`fgrn.warming.compile_aside`)."""
+"""Processes that compile a kernel for this one, by the kernel's name (`fgrn.cli.compiling.compile_aside`)."""
+
+MOST_SECONDS = 60
+"""How long to wait for such a process; then the kernel is compiled here."""
 
 
 def folders() -> list[Path]:
@@ -91,16 +94,20 @@ class KernelCache(NullCache):  # type: ignore[misc]  # numba is not typed
         """
         name = self._file_name(sig, target_context.codegen())
         found = self._loaded(name, target_context)
-        if found is None and (process := COMPILING.pop(self.kernel_name, None)) is not None:
-            process.wait()
-            found = self._loaded(name, target_context)
         if found is not None:
             return found
         if not _Said.compiling:
             _Said.compiling = True
             LOG.warning("fgrn is compiling kernels (%s, ...), once on this machine: a few seconds", self.kernel_name)
-        LOG.info("compiling the kernel %s", self._name)
-        return None
+        if (process := COMPILING.pop(self.kernel_name, None)) is not None:
+            try:
+                process.wait(MOST_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            found = self._loaded(name, target_context)
+        if found is None:
+            LOG.info("compiling the kernel %s", self._name)
+        return found
 
     def _loaded(self, name: str, target_context: Any) -> Any:
         """The compiled version in a file of this name, None if no folder has a good one.
@@ -167,6 +174,15 @@ def write_to_a_folder(name: str, data: bytes) -> tuple[Path | None, str]:
         f"Compiled kernels cannot be kept on disk ({'; '.join(reasons)}): every process compiles them again, which "
         "takes up to half a minute. Set the environment variable NUMBA_CACHE_DIR to a folder that can be written to."
     )
+
+
+def can_be_written() -> bool:
+    """Whether a folder for compiled kernels can be written to."""
+    place, _ = write_to_a_folder(f"test.{os.getpid()}", b"")
+    if place is not None:
+        with suppress(OSError):
+            (place / f"test.{os.getpid()}").unlink()
+    return place is not None
 
 
 def write_kernel(path: Path, data: bytes) -> None:
