@@ -442,3 +442,17 @@ def test_a_step_may_be_a_timedelta(tmp_path: Path) -> None:
     again = fgrn.load(tmp_path / "m.fgrn")
     assert again.step == 86_400 * 10**9
     assert (again.score_samples(table) == model.score_samples(table)).all()
+
+
+def test_columns_of_any_name_are_beside_the_state_and_the_step_of_a_forecast() -> None:
+    rng = np.random.default_rng(0)
+    names = ("state", "step", "sequence", "P(state)", "y")
+    table = {name: rng.choice(["u", "v"], 40) for name in names} | {"id": np.repeat(["a", "b"], 20)}
+    model = fgrn.HiddenMarkovModel(2, random_state=0).fit(table, sequence="id")
+    forecast = model.forecast(table, 2)
+    first = forecast.as_dicts()[0]
+    assert {name: first[name] in ("u", "v") for name in names} == dict.fromkeys(names, True)
+    assert first["id"] == "a" and first["step_"] == 1 and first["state_"] in model.states_
+    assert first["P(state_)"] == pytest.approx(forecast.states[0, 0].max())
+    assert first["P(state)_"] == pytest.approx(forecast.columns["state"][0, 0].max())
+    assert str(forecast).splitlines()[0].split()[:3] == ["id", "step_", "state_"]

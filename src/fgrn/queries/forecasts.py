@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +13,15 @@ from ..core.labels import Labels
 from ..core.printing import html_table, text_table
 from ..flow.gaussian_leaves import Moments
 from ..tables.outputs import frame_of_records
+
+
+class _Headings(NamedTuple):
+    """The names of the columns of a forecast: `beside` has that of the probability, or deviation, of each other."""
+
+    sequence: str
+    step: str
+    state: str
+    beside: Mapping[str, str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,44 +78,61 @@ class Forecast:
         own = "sequence" if heading is None or heading in taken else heading
         return cls(sequences, labels, levels, states, columns, numbers, own)
 
+    @cached_property
+    def _headings(self) -> _Headings:
+        """Names for everything but the columns that no column has: "state_" if there is a column "state"."""
+        taken = {*self.columns, *self.numbers}
+
+        def free(name: str) -> str:
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            return name
+
+        sequence, step, state = free(self.heading), free("step"), free("state")
+        beside = {key: free(f"P({key})") for key in (state, *self.columns)}
+        return _Headings(sequence, step, state, beside | {key: free(f"sd({key})") for key in self.numbers})
+
     def as_dicts(self) -> list[dict[str, Any]]:
         """Return, for each sequence and step, the likeliest state and levels, each with its probability.
 
-        Of continuous columns the expected number, with its standard deviation as "sd(column)".
+        Of continuous columns the expected number, with its standard deviation as "sd(column)". What is not a column
+        has a name with "_" behind it where a column has the same one.
         """
+        sequence, at, _, beside = self._headings
         found = []
         for number, name in enumerate(self.sequences):
             for step in range(self.states.shape[1]):
-                record: dict[str, Any] = {self.heading: name, "step": step + 1}
+                record: dict[str, Any] = {sequence: name, at: step + 1}
                 for key, shares, words in self._all():
                     best = int(shares[number, step].argmax())
-                    record |= {key: words[best], f"P({key})": float(shares[number, step, best])}
+                    record |= {key: words[best], beside[key]: float(shares[number, step, best])}
                 for key, (expected, spread) in self.numbers.items():
-                    record |= {key: float(expected[number, step]), f"sd({key})": float(spread[number, step])}
+                    record |= {key: float(expected[number, step]), beside[key]: float(spread[number, step])}
                 found.append(record)
         return found
 
     def _all(self) -> list[tuple[str, np.ndarray, tuple[Any, ...]]]:
         columns = [(name, shares, tuple(self.levels[name])) for name, shares in self.columns.items()]
-        return [("state", self.states, tuple(self.labels)), *columns]
+        return [(self._headings.state, self.states, tuple(self.labels)), *columns]
 
     def to_frame(self) -> Any:
         """Return the likeliest states and levels as a pandas data frame."""
         return frame_of_records(self.as_dicts())
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
-        records = self.as_dicts()
+        sequence, step, _, beside = self._headings
         likeliest = [key for key, _, _ in self._all()]
         rows = [
             [
-                str(one[self.heading]),
-                str(one["step"]),
-                *(f"{one[key]} ({one[f'P({key})']:.0%})" for key in likeliest),
-                *(f"{one[key]:.4g} (sd {one[f'sd({key})']:.3g})" for key in self.numbers),
+                str(one[sequence]),
+                str(one[step]),
+                *(f"{one[key]} ({one[beside[key]]:.0%})" for key in likeliest),
+                *(f"{one[key]:.4g} (sd {one[beside[key]]:.3g})" for key in self.numbers),
             ]
-            for one in records
+            for one in self.as_dicts()
         ]
-        return [self.heading, "step", *likeliest, *self.numbers], rows
+        return [sequence, step, *likeliest, *self.numbers], rows
 
     def __str__(self) -> str:
         return text_table(*self._rows())
