@@ -22,7 +22,8 @@ from fgrn import LatentClassifier, NaiveBayesClassifier
 from fgrn.bayes.class_trees import HiddenTreeFamily, class_hidden_tree, class_tree_mixture, tree_of_columns
 from fgrn.cli import main
 from fgrn.cli.choosing import Refining
-from fgrn.cli.fitting import _selection_lines, fit
+from fgrn.cli.fit_report import _selection_lines
+from fgrn.cli.fitting import fit
 from fgrn.cli.wording import spoken
 from fgrn.core.distributions import geometric_mean
 from fgrn.core.exceptions import ConvergenceWarning, FgrnWarning
@@ -1167,3 +1168,18 @@ def test_the_work_of_making_networks_is_counted(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("fgrn.graph.class_family.TREE_COLUMN", (1e9, 1e9))
     found = LatentClassifier(random_state=0, max_hidden=1).fit(frame, kinds).selection_
     assert {one.structure for one in found.candidates} == {"per_class"} and found.unfinished == ("tan",)
+
+
+def test_complete_imputes_the_class_that_predict_says() -> None:
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame(rng.integers(0, 3, (400, 5)), columns=list("abcde")).astype(str)
+    table["kind"] = np.where((table["a"] == table["b"]) ^ (rng.random(400) < 0.2), "same", "other")
+    model = fgrn.LatentClassifier(random_state=0, max_seconds=2).fit(table.drop(columns="kind"), table["kind"])
+    assert hasattr(model, "decision_network_")  # another network than the one that describes the table
+    empty = table.assign(kind=None)
+    full, sure = model.complete(empty, return_proba=True)
+    chances = model.predict_proba(table.drop(columns="kind"))
+    assert full["kind"].tolist() == model.predict(table.drop(columns="kind")).tolist()
+    np.testing.assert_allclose(sure[:, -1], chances.max(axis=1))
+    known = model.complete(table.assign(a=None))
+    assert known["kind"].tolist() == table["kind"].tolist()

@@ -354,7 +354,7 @@ class LatentEstimator(HiddenNames):
         An expected number need not be whole: a column of whole numbers then becomes one of floats.
         A column without known values in training is unchanged, and so is a level that was not seen there; for the
         other columns it counts as missing. A table with names may also have the class of a classifier as a column: it
-        is imputed where it is missing, and used as evidence where it is known.
+        is imputed as `predict` says where it is missing, and used as evidence where it is known.
 
         Args:
             X: the table, or one row of values with names.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -22,6 +22,7 @@ from ..tables.missing import MISSING, is_missing_value, is_missing_word
 from ..tables.schema import Schema
 from ..tables.table_warnings import warn_of_missing_classes
 from ._base import LatentEstimator
+from ._decision import messages_of
 from ._tables import Classes, Columns
 
 
@@ -139,6 +140,14 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
             {**data, **one.codes({name: classes}, self.unseen, kept=True)},
             Schema([*schema.values(), *one.values()]),
         )
+
+    def _asked(self, data: Mapping[str, Coded], names: Sequence[str], way: str = "marginal") -> dict[str, np.ndarray]:
+        name = self._class_name()
+        if way != "marginal" or name not in names:
+            return super()._asked(data, names, way)
+        others = [one for one in names if one != name]
+        found = super()._asked(data, others) if others else {}
+        return found | messages_of(self._decision.networks, data, [name], way, self.engine)  # as `predict` says
 
     def _code(self, target: Any) -> int:
         found = np.flatnonzero(self.classes_ == target)
