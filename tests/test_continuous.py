@@ -18,6 +18,7 @@ from sklearn.mixture import GaussianMixture
 import fgrn
 from fgrn import Network, Source, Variable
 from fgrn.cli import main
+from fgrn.estimators import _kept_rows
 from fgrn.flow import gaussian_leaves, leaf_estep
 from fgrn.flow.gaussian_leaves import GaussianLeaves, Moments
 from fgrn.queries.forecasts import Forecast
@@ -333,6 +334,45 @@ def test_rows_in_files_give_the_same_bits_and_stay_on_disk(tmp_path: Path, monke
     here = whole.network_.copy()
     here.learn(rows.drop(columns="w").astype(object).where(rows.notna(), None), weights=rows["w"], epochs=3)
     assert np.array_equal(again._parameters.values, here._parameters.values)
+
+
+@pytest.mark.parametrize("names", [NAMES, (*NAMES, "smokes")])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_rows_of_a_small_file_are_kept_for_analyses(tmp_path: Path, kind: str, names: tuple[str, ...]) -> None:
+    rows, place = people(500, seed=6)[list(names)].round(3), tmp_path / f"rows.{kind}"
+    rows.to_csv(place, index=False) if kind == "csv" else rows.to_parquet(place)
+    settings: dict[str, Any] = {"continuous": NAMES, "n_init": 1, "random_state": 0}
+    here, read = (fgrn.LatentClassModel(2, **settings).fit(source) for source in (rows, place))
+    assert read._kept is not None
+    assert read._kept.in_memory and read._kept.numbers.flags.owndata
+    place.unlink()
+    assert str(read.report()) == str(here.report())
+    pd.testing.assert_frame_equal(read.standard_errors().to_frame(), here.standard_errors().to_frame())
+    assert str(read.bootstrap_lrt(n_bootstrap=2)) == str(here.bootstrap_lrt(n_bootstrap=2))
+
+
+def test_the_command_reports_on_numbers_read_in_batches(tmp_path: Path, capsys: Any) -> None:
+    place, saved = tmp_path / "k.csv", str(tmp_path / "k.fgrn")
+    people(200)[["a", "smokes"]].to_csv(place, index=False)
+    fit = ["fit", str(place), "--model", "clusters", "--hidden", "2", "--continuous", "a", "--seed", "0", "-o", saved]
+    reports = []
+    for how in ([], ["--stream"]):
+        assert main([*fit, *how]) == 0
+        capsys.readouterr()
+        assert main(["report", saved]) == 0
+        reports.append(capsys.readouterr().out)
+    assert "mean" in reports[0]
+    assert reports[0] == reports[1]
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_numbers_count_among_the_cells_that_are_kept(tmp_path: Path, monkeypatch: Any, on_disk: bool) -> None:
+    rows, place = people(50)[list(NAMES)], tmp_path / "rows.csv"
+    rows.to_csv(place, index=False)
+    for most, is_kept in ((150, True), (149, False)):
+        monkeypatch.setattr(_kept_rows, "MOST_KEPT_CELLS", most)
+        found = fgrn.LatentClassModel(2, continuous=NAMES, n_init=1).fit(place if on_disk else rows)
+        assert (found._kept is not None) == is_kept
 
 
 @pytest.mark.parametrize("shuffled", [False, True])

@@ -305,6 +305,15 @@ class Evidence(EncodedTable):
             inserted=inserted,
         )  # fmt: skip
 
+    def loaded(self) -> Evidence:
+        """Return the rows in memory: a copy of those on disk, without their origins."""
+        if self.in_memory:
+            return self
+        arrays = {name: getattr(self, name) for name in _FIELDS_OF_ROWS}
+        copies = {name: one if one.strides == (0,) else one.copy(order="K") for name, one in arrays.items()}
+        self.release()
+        return self.with_arrays(**copies, disk=None, origins=())
+
     def with_distribution(self, edge: int, name: str, states: int, **others: Any) -> tuple[Evidence, np.ndarray]:
         """Return the rows with a distribution as the evidence on a variable, and a view of it, (rows, states).
 
@@ -387,6 +396,7 @@ class Evidence(EncodedTable):
 
 
 _FIELDS = tuple(one.name for one in fields(Evidence))
+_FIELDS_OF_ROWS = ("codes", "soft", "log_scale", "begins", "row_weights", "numbers", "inserted")
 
 
 def column_of_each(variables: Variables, columns: Iterable[str]) -> np.ndarray:
