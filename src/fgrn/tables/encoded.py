@@ -182,7 +182,9 @@ class Evidence(EncodedTable):
     def __post_init__(self) -> None:
         if not len(self.row_weights):
             object.__setattr__(self, "row_weights", equal_numbers(1.0, self.rows))
-        if not self.numbers.size and len(self.numbers) != self.rows:
+        if len(self.numbers) != self.rows:
+            if self.numbers.shape != (0, 0):
+                raise ValueError(f"There are {self.rows:,} rows, and numbers of {len(self.numbers):,}.")
             object.__setattr__(self, "numbers", np.zeros((self.rows, 0)))
 
     @classmethod
@@ -251,6 +253,8 @@ class Evidence(EncodedTable):
 
     def with_arrays(self, **others: Any) -> Evidence:
         """Return the same rows with some arrays replaced, by name; five times as fast as `dataclasses.replace`."""
+        if not others.keys() <= _FIELDS.keys():
+            raise TypeError(f"Evidence has no array {min(others.keys() - _FIELDS.keys())!r}.")
         mine, found = self.__dict__, object.__new__(Evidence)
         found.__dict__.update({name: mine[name] for name in _FIELDS}, **others)
         found.__post_init__()
@@ -395,7 +399,7 @@ class Evidence(EncodedTable):
         return out
 
 
-_FIELDS = tuple(one.name for one in fields(Evidence))
+_FIELDS = dict.fromkeys(one.name for one in fields(Evidence))
 _FIELDS_OF_ROWS = ("codes", "soft", "log_scale", "begins", "row_weights", "numbers", "inserted")
 
 
