@@ -18,6 +18,7 @@ from sklearn.mixture import GaussianMixture
 import fgrn
 from fgrn import Network, Source, Variable
 from fgrn.cli import main
+from fgrn.core.exceptions import FgrnWarning
 from fgrn.estimators import _kept_rows
 from fgrn.flow import gaussian_leaves, leaf_estep
 from fgrn.flow.gaussian_leaves import GaussianLeaves, Moments
@@ -408,6 +409,49 @@ def test_numbers_that_cannot_be_read_from_files_are_told(tmp_path: Path) -> None
     rows.to_csv(tmp_path / "large.csv", index=False)
     with pytest.raises(fgrn.FgrnError, match="powers overflow"):
         fgrn.LatentClassModel(2, continuous=["a"]).fit(tmp_path / "large.csv")
+
+
+@pytest.mark.parametrize("continuous", [["a"], [0], "auto"])
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_infinite_numbers_in_files_are_told_as_in_memory(
+    tmp_path: Path, kind: str, method: str, continuous: Any
+) -> None:
+    rows, place = people(60)[["a", "smokes"]], tmp_path / f"rows.{kind}"
+    rows.loc[3, "a"] = np.inf
+    rows.to_csv(place, index=False) if kind == "csv" else rows.to_parquet(place)
+    settings: dict[str, Any] = {"continuous": continuous, "n_epochs": 2, "n_init": 1}
+    with pytest.raises(fgrn.TableFileError, match=r"row 3, column 'a': inf is not a finite number\. Rows are"):
+        getattr(fgrn.LatentClassModel(2, **settings), method)(place)
+    with pytest.warns(FgrnWarning, match=r"1 row was left out: 1 \(not a finite number, column 'a'\)"):
+        getattr(fgrn.LatentClassModel(2, **settings), method)(fgrn.Stream(place, on_bad="skip"))
+    with pytest.raises(fgrn.TableFileError, match=r"column 'a': inf is not a finite number"):
+        schema = fgrn.Schema.infer(people(60)[["a", "smokes"]], continuous=["a"])
+        getattr(fgrn.LatentClassModel(2, schema=schema, n_init=1), method)(place)
+
+
+def test_numbers_that_a_network_cannot_take_are_left_out(model: Any, tmp_path: Path) -> None:
+    rows = people(60)
+    rows.loc[3, "a"], rows.loc[4, "b"] = -np.inf, 1e60
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    told = r"2 rows were left out: 1 \(not a finite number, column 'a'\).* 1 \(too large a number, column 'b'\)"
+    with pytest.warns(FgrnWarning, match=told):
+        model.network_.copy().learn(fgrn.Stream(tmp_path / "rows.csv", on_bad="skip"), epochs=1)
+
+
+def test_the_command_tells_of_infinite_numbers_without_bins(model: Any, tmp_path: Path, capsys: Any) -> None:
+    place, saved = str(tmp_path / "rows.csv"), str(tmp_path / "m.fgrn")
+    rows = people(60)
+    rows.loc[3, "a"] = np.inf
+    rows.to_csv(place, index=False)
+    model.save(saved)
+    fit = ["fit", place, "--hidden", "2", "--starts", "1", "--epochs", "2", "-o", str(tmp_path / "o.fgrn")]
+    commands = [[*fit, "--continuous", name, *how] for name in ("a", "auto") for how in ([], ["--stream"])]
+    for command in [*commands, ["predict", saved, place], ["report", saved, place]]:
+        assert main(command) != 0
+        assert "row 3, column 'a': inf is not a finite number. Rows are" in capsys.readouterr().err
+        main([*command, "--on-bad", "skip"])
+        assert "1 row was left out: 1 (not a finite number, column 'a')" in capsys.readouterr().err
 
 
 def test_impossible_rows_of_later_parts_keep_their_numbers(monkeypatch: Any) -> None:
