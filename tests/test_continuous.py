@@ -18,6 +18,8 @@ from sklearn.mixture import GaussianMixture
 import fgrn
 from fgrn import Network, Source, Variable
 from fgrn.cli import main
+from fgrn.core.exceptions import FgrnWarning
+from fgrn.estimators import _kept_rows
 from fgrn.flow import gaussian_leaves, leaf_estep
 from fgrn.flow.gaussian_leaves import GaussianLeaves, Moments
 from fgrn.queries.forecasts import Forecast
@@ -335,6 +337,45 @@ def test_rows_in_files_give_the_same_bits_and_stay_on_disk(tmp_path: Path, monke
     assert np.array_equal(again._parameters.values, here._parameters.values)
 
 
+@pytest.mark.parametrize("names", [NAMES, (*NAMES, "smokes")])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_rows_of_a_small_file_are_kept_for_analyses(tmp_path: Path, kind: str, names: tuple[str, ...]) -> None:
+    rows, place = people(500, seed=6)[list(names)].round(3), tmp_path / f"rows.{kind}"
+    rows.to_csv(place, index=False) if kind == "csv" else rows.to_parquet(place)
+    settings: dict[str, Any] = {"continuous": NAMES, "n_init": 1, "random_state": 0}
+    here, read = (fgrn.LatentClassModel(2, **settings).fit(source) for source in (rows, place))
+    assert read._kept is not None
+    assert read._kept.in_memory and read._kept.numbers.flags.owndata
+    place.unlink()
+    assert str(read.report()) == str(here.report())
+    pd.testing.assert_frame_equal(read.standard_errors().to_frame(), here.standard_errors().to_frame())
+    assert str(read.bootstrap_lrt(n_bootstrap=2)) == str(here.bootstrap_lrt(n_bootstrap=2))
+
+
+def test_the_command_reports_on_numbers_read_in_batches(tmp_path: Path, capsys: Any) -> None:
+    place, saved = tmp_path / "k.csv", str(tmp_path / "k.fgrn")
+    people(200)[["a", "smokes"]].to_csv(place, index=False)
+    fit = ["fit", str(place), "--model", "clusters", "--hidden", "2", "--continuous", "a", "--seed", "0", "-o", saved]
+    reports = []
+    for how in ([], ["--stream"]):
+        assert main([*fit, *how]) == 0
+        capsys.readouterr()
+        assert main(["report", saved]) == 0
+        reports.append(capsys.readouterr().out)
+    assert "mean" in reports[0]
+    assert reports[0] == reports[1]
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_numbers_count_among_the_cells_that_are_kept(tmp_path: Path, monkeypatch: Any, on_disk: bool) -> None:
+    rows, place = people(50)[list(NAMES)], tmp_path / "rows.csv"
+    rows.to_csv(place, index=False)
+    for most, is_kept in ((150, True), (149, False)):
+        monkeypatch.setattr(_kept_rows, "MOST_KEPT_CELLS", most)
+        found = fgrn.LatentClassModel(2, continuous=NAMES, n_init=1).fit(place if on_disk else rows)
+        assert (found._kept is not None) == is_kept
+
+
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_sequences_in_files_give_the_same_bits(tmp_path: Path, shuffled: bool) -> None:
     rng = np.random.default_rng(0)
@@ -368,6 +409,49 @@ def test_numbers_that_cannot_be_read_from_files_are_told(tmp_path: Path) -> None
     rows.to_csv(tmp_path / "large.csv", index=False)
     with pytest.raises(fgrn.FgrnError, match="powers overflow"):
         fgrn.LatentClassModel(2, continuous=["a"]).fit(tmp_path / "large.csv")
+
+
+@pytest.mark.parametrize("continuous", [["a"], [0], "auto"])
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_infinite_numbers_in_files_are_told_as_in_memory(
+    tmp_path: Path, kind: str, method: str, continuous: Any
+) -> None:
+    rows, place = people(60)[["a", "smokes"]], tmp_path / f"rows.{kind}"
+    rows.loc[3, "a"] = np.inf
+    rows.to_csv(place, index=False) if kind == "csv" else rows.to_parquet(place)
+    settings: dict[str, Any] = {"continuous": continuous, "n_epochs": 2, "n_init": 1}
+    with pytest.raises(fgrn.TableFileError, match=r"row 3, column 'a': inf is not a finite number\. Rows are"):
+        getattr(fgrn.LatentClassModel(2, **settings), method)(place)
+    with pytest.warns(FgrnWarning, match=r"1 row was left out: 1 \(not a finite number, column 'a'\)"):
+        getattr(fgrn.LatentClassModel(2, **settings), method)(fgrn.Stream(place, on_bad="skip"))
+    with pytest.raises(fgrn.TableFileError, match=r"column 'a': inf is not a finite number"):
+        schema = fgrn.Schema.infer(people(60)[["a", "smokes"]], continuous=["a"])
+        getattr(fgrn.LatentClassModel(2, schema=schema, n_init=1), method)(place)
+
+
+def test_numbers_that_a_network_cannot_take_are_left_out(model: Any, tmp_path: Path) -> None:
+    rows = people(60)
+    rows.loc[3, "a"], rows.loc[4, "b"] = -np.inf, 1e60
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    told = r"2 rows were left out: 1 \(not a finite number, column 'a'\).* 1 \(too large a number, column 'b'\)"
+    with pytest.warns(FgrnWarning, match=told):
+        model.network_.copy().learn(fgrn.Stream(tmp_path / "rows.csv", on_bad="skip"), epochs=1)
+
+
+def test_the_command_tells_of_infinite_numbers_without_bins(model: Any, tmp_path: Path, capsys: Any) -> None:
+    place, saved = str(tmp_path / "rows.csv"), str(tmp_path / "m.fgrn")
+    rows = people(60)
+    rows.loc[3, "a"] = np.inf
+    rows.to_csv(place, index=False)
+    model.save(saved)
+    fit = ["fit", place, "--hidden", "2", "--starts", "1", "--epochs", "2", "-o", str(tmp_path / "o.fgrn")]
+    commands = [[*fit, "--continuous", name, *how] for name in ("a", "auto") for how in ([], ["--stream"])]
+    for command in [*commands, ["predict", saved, place], ["report", saved, place]]:
+        assert main(command) != 0
+        assert "row 3, column 'a': inf is not a finite number. Rows are" in capsys.readouterr().err
+        main([*command, "--on-bad", "skip"])
+        assert "1 row was left out: 1 (not a finite number, column 'a')" in capsys.readouterr().err
 
 
 def test_impossible_rows_of_later_parts_keep_their_numbers(monkeypatch: Any) -> None:

@@ -22,6 +22,7 @@ import fgrn
 from fgrn import SISO, Diverter, EvidenceError, ImpossibleEvidence, Network, Source, Variable
 from fgrn.core.labels import bin_of
 from fgrn.flow.evidence import encode
+from fgrn.tables import encoded
 
 pytestmark = pytest.mark.slow
 
@@ -1128,3 +1129,14 @@ def test_one_row_of_single_values_is_encoded_as_a_table_of_one_row() -> None:
     for wrong in ({"word": "maybe"}, {"number": 3}, {"age": 1}, {"other": 1}, {"word": 2}):
         with pytest.raises(fgrn.EvidenceError):
             encode(net, wrong)
+
+
+def test_arrays_of_other_rows_or_names_are_refused() -> None:
+    rows = encoded.Evidence.of_codes(("a",), np.zeros((5, 1), dtype=np.int8))
+    assert rows.numbers.shape == (5, 0)
+    assert rows.with_arrays(numbers=np.zeros((5, 2))).numbers.shape == (5, 2)
+    for wrong in (np.zeros((4, 2)), np.zeros((0, 2)), np.zeros((4, 0))):
+        with pytest.raises(ValueError, match=f"There are 5 rows, and numbers of {len(wrong)}"):
+            rows.with_arrays(numbers=wrong)
+    with pytest.raises(TypeError, match="no array 'weights'"):
+        rows.with_arrays(weights=np.ones(5), slot=rows.slot)

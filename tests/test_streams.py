@@ -28,6 +28,7 @@ import fgrn
 import fgrn.cli
 from fgrn import Schema, Stream
 from fgrn.engines import installed_engines
+from fgrn.estimators import _kept_rows
 from fgrn.tables import table_file
 from fgrn.tables.disk import Disk
 from fgrn.tables.distinct_values import Distinct
@@ -659,6 +660,35 @@ def test_levels_of_a_given_schema_are_kept_to(tmp_path: Path) -> None:
     with pytest.warns(fgrn.UnseenLevelWarning, match=f"'green' not seen in training.*in {green} rows"):
         loose.fit(Stream(tmp_path / "a.csv", rows=60))
     assert loose.n_rows_ == 400
+
+
+@pytest.mark.parametrize("weights", [None, "w"])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_rows_of_a_small_file_are_kept_for_analyses(tmp_path: Path, kind: str, weights: str | None) -> None:
+    frame = plain(300)
+    weight = np.random.default_rng(1).choice([0.0, 0.5, 2.0], 300) if weights else None
+    given = frame if weight is None else frame.assign(w=weight)
+    place = tmp_path / f"rows.{kind}"
+    as_csv(given, place) if kind == "csv" else given.to_parquet(place)
+    settings: dict[str, Any] = {"random_state": 0, "n_init": 1}
+    here = fgrn.LatentClassModel(2, **settings).fit(frame, sample_weight=weight)
+    read = fgrn.LatentClassModel(2, **settings).fit(Stream(place, rows=70), sample_weight=weights)
+    kept = read._kept
+    assert kept is not None
+    assert kept.in_memory and kept.codes.flags.owndata and kept.is_weighted == (weights is not None)
+    place.unlink()
+    assert str(read.report()) == str(here.report())
+    pd.testing.assert_frame_equal(read.standard_errors().to_frame(), here.standard_errors().to_frame())
+    assert str(read.bootstrap_lrt(n_bootstrap=3)) == str(here.bootstrap_lrt(n_bootstrap=3))
+    read.save(tmp_path / "model.fgrn")
+    assert str(fgrn.load(tmp_path / "model.fgrn").report()) == str(here.report())
+
+
+def test_rows_of_a_large_file_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = as_csv(plain(50), tmp_path / "rows.csv")
+    for most, is_kept in ((150, True), (149, False)):
+        monkeypatch.setattr(_kept_rows, "MOST_KEPT_CELLS", most)
+        assert (fgrn.LatentClassModel(2, n_epochs=1, n_init=1).fit(place)._kept is not None) == is_kept
 
 
 def test_bad_weights_and_infinite_numbers_are_named(tmp_path: Path) -> None:

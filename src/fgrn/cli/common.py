@@ -25,6 +25,7 @@ from .wording import say, tell
 if TYPE_CHECKING:
     from ..estimators._base import LatentEstimator
     from ..tables.stream import Stream
+    from ..tables.text_reader import BadRow
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -161,16 +162,17 @@ def stream(data: str, batch: int | None = None, **options: Any) -> Stream:
     return Stream(data, rows=BATCH if batch is None else batch, **more, **_file_settings(options))
 
 
-def read(data: str, known: Collection[str] | None = None, **options: Any) -> Any:
+def read(data: str, known: Collection[str] | None = None, continuous: Collection[str] = (), **options: Any) -> Any:
     """Return the table of a file as an Arrow table.
 
     Args:
         data: the path.
         known: the columns that matter, all unless given.
+        continuous: those whose numbers are not put into bins, for errors; "auto" for all.
         **options: those of `reading`.
     """
     if options["on_bad"] == "skip":
-        return _what_can_be_read(stream(data, **options), known)
+        return _what_can_be_read(stream(data, **options), known, continuous)
     table = table_file.read(data, **_file_settings(options))
     drop = options["drop"]
     for column in drop:
@@ -181,49 +183,51 @@ def read(data: str, known: Collection[str] | None = None, **options: Any) -> Any
     return without(table, drop) if drop else table
 
 
-def finite(rows: Stream, known: Collection[str] | None = None) -> Iterator[Any]:
+def finite(rows: Stream, known: Collection[str] | None = None, continuous: Collection[str] = ()) -> Iterator[Any]:
     """Yield the batches of a stream without rows that hold infinite numbers in the `known` columns (default: all).
 
     Such a row is bad: it is left out and counted, or an error that names it, as the stream says.
     """
     from ..tables.spool import without_dictionaries
-    from ..tables.text_reader import infinite
 
     for batch in rows.batches():
         table, good = batch.frame, np.ones(len(batch.numbers), dtype=bool)
-        for name, row, value in _infinite(table, known):
-            if good[row]:
-                rows.bad(batch.where, infinite(int(batch.numbers[row]), name, value))
-            good[row] = False
+        for bad in _infinite(table, known, continuous):
+            if good[bad.row]:
+                rows.bad(batch.where, bad._replace(row=int(batch.numbers[bad.row])))
+            good[bad.row] = False
         table = table if good.all() else table.filter(good)
         if table.num_rows:
             yield without_dictionaries(table)
 
 
-def check_finite(table: Any, data: str, known: Collection[str] | None = None) -> None:
+def check_finite(table: Any, data: str, known: Collection[str] | None = None, continuous: Collection[str] = ()) -> None:
     """Raise an error if a table in memory holds infinite numbers."""
-    from ..tables.text_reader import bad_row_error, infinite
+    from ..tables.text_reader import bad_row_error
 
-    for name, row, value in _infinite(table, known):
-        raise bad_row_error(table_file.name_in_errors(data), infinite(row, name, value))
+    for bad in _infinite(table, known, continuous):
+        raise bad_row_error(table_file.name_in_errors(data), bad)
 
 
-def _infinite(table: Any, known: Collection[str] | None) -> Iterator[tuple[str, int, float]]:
-    """Yield the column, row and value of each infinite number of an Arrow table."""
+def _infinite(table: Any, known: Collection[str] | None, continuous: Collection[str]) -> Iterator[BadRow]:
+    """Yield each infinite number of an Arrow table, whose `continuous` columns are named, or "auto"."""
     import pyarrow as pa
 
+    from ..tables.text_reader import infinite
+
+    continuous = table.column_names if tuple(continuous) == ("auto",) else continuous
     for name, column in zip(table.column_names, table.columns, strict=True):
         if pa.types.is_floating(column.type) and (known is None or name in known):
             numbers = column.to_numpy()
             for row in np.flatnonzero(np.isinf(numbers)).tolist():
-                yield name, row, float(numbers[row])
+                yield infinite(row, name, float(numbers[row]), name in continuous)
 
 
-def _what_can_be_read(rows: Stream, known: Collection[str] | None) -> Any:
+def _what_can_be_read(rows: Stream, known: Collection[str] | None, continuous: Collection[str]) -> Any:
     """Return the readable rows of a stream as one Arrow table, and report how many were left out."""
     import pyarrow as pa
 
-    tables = list(finite(rows, known))
+    tables = list(finite(rows, known, continuous))
     tell_left_out(rows)
     if not tables:
         raise TableFileError(f"{rows.called} holds no rows that can be read.")
@@ -238,8 +242,9 @@ def tell_left_out(rows: Stream) -> None:
 
 def read_for(model: LatentEstimator, data: str, **options: Any) -> Any:
     """Return a table for a model, read with the codes for missing values that it was fitted with."""
-    table = read(data, **_as_learnt_options(model, options), known=model.schema_)
-    check_finite(table, data, model.schema_)
+    known, continuous = model.schema_, model.schema_.continuous
+    table = read(data, **_as_learnt_options(model, options), known=known, continuous=continuous)
+    check_finite(table, data, known, continuous)
     return table
 
 

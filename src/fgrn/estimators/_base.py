@@ -106,11 +106,11 @@ class LatentEstimator(HiddenNames):
             max_levels=self.max_levels,
             weights=weights,
             keep_empty=True,
-            continuous=self._continuous_columns(),
+            continuous=self._continuous_columns(self._names()),
         )
 
-    def _continuous_columns(self) -> list[str] | str:
-        """Return the continuous columns, which get no bins; "auto" for all columns that would get bins."""
+    def _continuous_columns(self, names: Sequence[str]) -> list[str] | str:
+        """Return which columns are continuous, and get no bins; "auto" for all columns that would get bins."""
         return []
 
     def _bins(self, columns: Columns, weights: np.ndarray | None) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -33,11 +33,11 @@ class ContinuousColumns(LatentEstimator):
 
     # Learning
 
-    def _continuous_columns(self) -> list[str] | str:
+    def _continuous_columns(self, names: Sequence[str]) -> list[str] | str:
         given = self.continuous
         if given is None or isinstance(given, str):
             return "auto" if given == "auto" else []
-        names, found = self._names(), []
+        found = []
         for one in given:
             is_place = isinstance(one, Integral) and one in range(-len(names), len(names))
             name = names[int(one)] if is_place else one

@@ -26,7 +26,7 @@ from ._state_count import Choosing
 from ._tables import Classes
 
 MOST_KEPT_CELLS = 2**24
-"""Cells of a table that are kept with the model, a byte each."""
+"""Cells of a table that are kept with the model: a byte each, or eight for the number of a continuous column."""
 
 REFIT_TOLERANCE = 1e-7
 """Gain per row below which a fit to drawn rows has converged: far less than what differs between draws."""
@@ -52,8 +52,8 @@ class KeptRows(Choosing):
 
     def _fit_table(self, kind: str, table: EncodedTable, batch: bool = False) -> Self:
         super()._fit_table(kind, table, batch)
-        small = isinstance(table, Evidence) and table.in_memory and table.codes.size <= MOST_KEPT_CELLS
-        self._kept = table if small and isinstance(table, Evidence) and not batch else None
+        small = isinstance(table, Evidence) and table.codes.size + table.numbers.size <= MOST_KEPT_CELLS
+        self._kept = table.here().loaded() if small and not batch else None
         self._fit_weights = None
         return self
 

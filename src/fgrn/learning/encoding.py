@@ -7,7 +7,7 @@ last bit, however the rows came in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -20,6 +20,7 @@ from ..core.exceptions import (
     TableFileError,
     unknown_name,
 )
+from ..core.labels import is_number
 from ..flow.evidence import UNKNOWN, code_type, encode
 from ..tables import frames
 from ..tables.disk import Disk, unnamed, write_at
@@ -68,6 +69,15 @@ class WeightedBatch(NamedTuple):
 
 CodingFor = Callable[[Sequence[str]], Coding]
 """From the names of the columns to how they are read."""
+
+
+Those = Callable[[Sequence[str]], Collection[str]]
+"""From the names of the columns to some of them."""
+
+
+def none_of(names: Sequence[str]) -> Collection[str]:
+    """Return no names: see `Those`."""
+    return ()
 
 
 class CodedBatch(NamedTuple):
@@ -140,6 +150,7 @@ def rows_of_source(
     again: bool = False,
     told: ProgressReporter | None = None,
     missing: Sequence[Any] | None = None,
+    continuous: Those = none_of,
 ) -> Rows:
     """Return the rows of a source, read on this machine or by the workers of a cluster.
 
@@ -149,12 +160,13 @@ def rows_of_source(
         again: whether they are read more than once.
         told: receives the progress of reading.
         missing: the values that mean a missing one in text files, see `stream_of`.
+        continuous: which columns are continuous, for errors; none are on a cluster.
     """
     if executor is None:
         from ..tables.stream import stream_of
 
         stream = stream_of(data, missing)
-        return LocalRows(stream.again() if again else stream)
+        return LocalRows(stream.again() if again else stream, continuous)
     from .remote.cluster import RemoteRows
 
     return RemoteRows(data, executor, told)
@@ -199,12 +211,12 @@ def _state_codes(variables: Variables, continuous: tuple[str, ...], name: str, v
 class LocalRows:
     """Rows that are read on this machine; see `Rows`."""
 
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
+    def __init__(self, stream: Stream, continuous: Those = none_of) -> None:
+        self._stream, self._continuous = stream, continuous
 
     def distinct(self, weights: str | None) -> dict[str, Distinct]:
         """See `Rows`."""
-        found = distinct_values(self._stream, weights)
+        found = distinct_values(self._stream, weights, self._continuous)
         check_rows(self._stream.called, len(found), len(found), weights)
         return found
 
@@ -333,7 +345,7 @@ def coded(stream: Stream, rows: WeightedBatch, coding: Coding) -> CodedBatch:
         try:
             out[...] = coding.code(name, column)
         except FgrnError as error:
-            bad = _bad_rows(stream, batch, name, column, coding.code, error)
+            bad = _bad_rows(stream, batch, name, column, coding, error)
             good &= ~bad
             out[~bad] = coding.code(name, frames.select_rows(column, np.flatnonzero(~bad)))
     if good.all():
@@ -344,7 +356,7 @@ def coded(stream: Stream, rows: WeightedBatch, coding: Coding) -> CodedBatch:
     return CodedBatch(codes, left, batch.where, numbers, continuous)
 
 
-def _bad_rows(stream: Stream, batch: Batch, name: str, column: Any, code: Coder, error: FgrnError) -> np.ndarray:
+def _bad_rows(stream: Stream, batch: Batch, name: str, column: Any, coding: Coding, error: FgrnError) -> np.ndarray:
     """Return the rows whose value cannot be encoded, each reported to the stream."""
     from ..tables.text_reader import BadRow
 
@@ -352,7 +364,7 @@ def _bad_rows(stream: Stream, batch: Batch, name: str, column: Any, code: Coder,
     if not isinstance(found, frames.DictionaryColumn):
         raise error.changed(file=batch.where) from error
     reasons: dict[int, FgrnError] = {}
-    code = code.fresh() if isinstance(code, BySchema) else code  # what is tried here is not counted
+    code = coding.code.fresh() if isinstance(coding.code, BySchema) else coding.code  # what is tried is not counted
     for place, (value, count) in enumerate(zip(found.values, found.counts.tolist(), strict=True)):
         try:
             code(name, [value] if count else [None])
@@ -364,9 +376,15 @@ def _bad_rows(stream: Stream, batch: Batch, name: str, column: Any, code: Coder,
     for row in np.flatnonzero(bad).tolist():
         place = int(found.codes[row])
         why, remedies = reasons[place].message.rstrip("."), reasons[place].remedies
-        number = int(batch.numbers[row])
-        stream.bad(batch.where, BadRow(number, why, "no level of it", name, found.values[place], remedies=remedies))
+        number, value = int(batch.numbers[row]), found.values[place]
+        kind = _not_a_number(value) if name in coding.continuous else "no level of it"
+        stream.bad(batch.where, BadRow(number, why, kind, name, value, remedies=remedies))
     return bad
+
+
+def _not_a_number(value: Any) -> str:
+    """Return in a few words why a value cannot be in a continuous column."""
+    return "too large a number" if is_number(value) and np.isfinite(float(value)) else "not a finite number"
 
 
 def _assembled(spool: Any, chunks: Sequence[_Chunk], coding: Coding, weighted: bool, cache: Any) -> Evidence:
@@ -406,7 +424,7 @@ def _read_bytes(file: Any, size: int) -> bytearray:
     return data
 
 
-def _finite(stream: Stream, batch: Batch, columns: Mapping[str, Any]) -> dict[str, Any]:
+def _finite(stream: Stream, batch: Batch, columns: Mapping[str, Any], continuous: Those) -> dict[str, Any]:
     """Return the columns of a batch with infinite numbers replaced by NaN, each reported to the stream."""
     from ..tables.text_reader import infinite
 
@@ -415,17 +433,21 @@ def _finite(stream: Stream, batch: Batch, columns: Mapping[str, Any]) -> dict[st
         if not frames.is_numbers(column) or column.dtype.kind != "f":
             continue
         endless = np.isinf(column)
+        if not endless.any():
+            continue
+        is_continuous = name in continuous(list(columns))
         for row in np.flatnonzero(endless).tolist():
-            stream.bad(batch.where, infinite(int(batch.numbers[row]), name, float(column[row])))
-        out[name] = np.where(endless, np.nan, column) if endless.any() else column
+            stream.bad(batch.where, infinite(int(batch.numbers[row]), name, float(column[row]), is_continuous))
+        out[name] = np.where(endless, np.nan, column)
     return out
 
 
-def distinct_values(stream: Stream, weights: str | None) -> dict[str, Distinct]:
+def distinct_values(stream: Stream, weights: str | None, continuous: Those = none_of) -> dict[str, Distinct]:
     """Return the distinct values of all columns of a stream but that of the weights."""
-    return seen(stream, weighted_batches(stream.batches(), stream, weights, without_zero=True))
+    return seen(stream, weighted_batches(stream.batches(), stream, weights, without_zero=True), continuous)
 
 
-def seen(stream: Stream, batches: Iterable[WeightedBatch]) -> dict[str, Distinct]:
+def seen(stream: Stream, batches: Iterable[WeightedBatch], continuous: Those = none_of) -> dict[str, Distinct]:
     """Return the distinct values of all columns of some batches."""
-    return distinct_by_column((_finite(stream, batch, columns), weights) for batch, columns, weights in batches)
+    finite = ((_finite(stream, batch, columns, continuous), weights) for batch, columns, weights in batches)
+    return distinct_by_column(finite)

@@ -182,7 +182,9 @@ class Evidence(EncodedTable):
     def __post_init__(self) -> None:
         if not len(self.row_weights):
             object.__setattr__(self, "row_weights", equal_numbers(1.0, self.rows))
-        if not self.numbers.size and len(self.numbers) != self.rows:
+        if len(self.numbers) != self.rows:
+            if self.numbers.shape != (0, 0):
+                raise ValueError(f"There are {self.rows:,} rows, and numbers of {len(self.numbers):,}.")
             object.__setattr__(self, "numbers", np.zeros((self.rows, 0)))
 
     @classmethod
@@ -251,6 +253,8 @@ class Evidence(EncodedTable):
 
     def with_arrays(self, **others: Any) -> Evidence:
         """Return the same rows with some arrays replaced, by name; five times as fast as `dataclasses.replace`."""
+        if not others.keys() <= _FIELDS.keys():
+            raise TypeError(f"Evidence has no array {min(others.keys() - _FIELDS.keys())!r}.")
         mine, found = self.__dict__, object.__new__(Evidence)
         found.__dict__.update({name: mine[name] for name in _FIELDS}, **others)
         found.__post_init__()
@@ -304,6 +308,15 @@ class Evidence(EncodedTable):
             columns=self.columns, row_weights=self.row_weights[rows], numbers=self.numbers[rows],
             inserted=inserted,
         )  # fmt: skip
+
+    def loaded(self) -> Evidence:
+        """Return the rows in memory: a copy of those on disk, without their origins."""
+        if self.in_memory:
+            return self
+        arrays = {name: getattr(self, name) for name in _FIELDS_OF_ROWS}
+        copies = {name: one if one.strides == (0,) else one.copy(order="K") for name, one in arrays.items()}
+        self.release()
+        return self.with_arrays(**copies, disk=None, origins=())
 
     def with_distribution(self, edge: int, name: str, states: int, **others: Any) -> tuple[Evidence, np.ndarray]:
         """Return the rows with a distribution as the evidence on a variable, and a view of it, (rows, states).
@@ -386,7 +399,8 @@ class Evidence(EncodedTable):
         return out
 
 
-_FIELDS = tuple(one.name for one in fields(Evidence))
+_FIELDS = dict.fromkeys(one.name for one in fields(Evidence))
+_FIELDS_OF_ROWS = ("codes", "soft", "log_scale", "begins", "row_weights", "numbers", "inserted")
 
 
 def column_of_each(variables: Variables, columns: Iterable[str]) -> np.ndarray:
