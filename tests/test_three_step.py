@@ -469,3 +469,17 @@ def test_a_class_with_one_value_of_the_outcome_has_no_standard_error() -> None:
     found = model.distal_outcome([1.0, 1.0, 1.0, 2.0, 3.0, 4.0], steps=2)
     assert "the rows of class 0 have one value of the outcome" in str(found)
     assert str(found).splitlines()[2].split()[2:4] == ["1.0000", "-"]
+
+
+@pytest.mark.parametrize("rows", [200, 500, 1000])
+def test_a_level_that_no_row_of_a_class_has_is_limited_as_its_number_of_rows_says(rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    hidden = rng.integers(0, 2, rows)
+    items = {f"q{k}": np.where(rng.random(rows) < np.where(hidden, 0.1, 0.9), "a", "b") for k in range(8)}
+    outcome = np.where(hidden & (rng.random(rows) < 0.4), "yes", "no")
+    model = fgrn.LatentClassModel(2, random_state=0, n_init=2).fit(items)
+    for correction in ("bch", "ml"):
+        frame = model.distal_outcome(outcome, correction=correction).to_frame()
+        rare = frame[frame["level"] == "yes"].sort_values("probability").iloc[0]
+        assert rare["low"] == 0
+        assert 1 / rows < rare["high"] < 12 / rows  # of 0 among n rows Wilson's limit is z^2 / (n + z^2)

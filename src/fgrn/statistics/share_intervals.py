@@ -11,7 +11,9 @@ x      the estimate without bounds, which may be below 0 or above 1, and q the n
        interval has its level near 0 and 1 too, and is never empty (Feldman and Cousins 1998)
 V(p)   the variance of x if classes are known as well as they were found and the other classes have their estimates
 deff   the variance that was estimated divided by V at the estimate: what clusters, weights and the uncertainty of the
-       classes add, as in the effective number of rows of a survey (Kish 1965; Korn and Graubard 1998)
+       classes add, as in the effective number of rows of a survey (Kish 1965; Korn and Graubard 1998). Where the
+       corrected estimate is not between 0 and 1, V is near 0 and the quotient arbitrary: it is taken one standard error
+       inside and is 1 at least, with the nearest bound as x
 
 The variance halfway was chosen by simulation: in 300 samples of 500 rows with a true share of 2 %, Wilson's limit alone
 on the side of the boundary was beyond the truth in 5 to 7 % of them, where 2.5 % are meant. A likely cause, not tested,
@@ -215,8 +217,13 @@ def share_intervals(
     for k, q in np.ndindex(estimates.shape):
         share, deff = float(estimates[k, q]), float(factors[k, q])
         if np.isnan(deff):
-            variance, most = (shares.variance(k, first + q, p) for p in (share, 0.5))
-            deff = float(errors[k, q]) ** 2 / variance if variance > ROUNDED_VARIANCE * most else 1.0
+            error = float(errors[k, q])
+            is_inside = 0 < share < 1
+            at = share if is_inside else min(max(share, error), 1 - error)
+            variance, most = (shares.variance(k, first + q, p) for p in (at, 0.5))
+            deff = error**2 / variance if variance > ROUNDED_VARIANCE * most else 1.0
+            if not is_inside:
+                share, deff = min(max(share, 0.0), 1.0), max(deff, 1.0)
         else:
             share = shares.free(k, first + q)
         low[k, q], high[k, q] = share_limits(shares, k, first + q, share, deff, normal)
