@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Protocol
@@ -98,7 +98,8 @@ class LeafEStep:
             finally:
                 self.evidence.release()
 
-        return reduce(Counts.joined, in_order(self.method.threads, counted, self._parts))
+        parts: Iterator[Counts] = in_order(self.method.threads, counted, self._parts)
+        return reduce(Counts.joined, parts)
 
     @property
     def batches(self) -> Callable[[int, int], Sequence[LeafEStep]] | Cannot:

@@ -56,6 +56,9 @@ FAILED = ("error", "cancelled")
 MOMENT, LOOK, PATIENCE = 0.02, 5.0, 60.0
 """Seconds between two checks of the tasks, between two checks of the workers, and without any worker until an error."""
 
+FETCH = 30.0
+"""Seconds to wait for a result that is finished; if it was lost with its worker since, it is computed again."""
+
 # On the workers
 
 
@@ -217,11 +220,11 @@ class Cluster:
             while True:
                 try:
                     total.exception(timeout=LOOK)  # unlike distributed.wait, asks the client that the future is of
-                    break
+                    if total.status in FAILED:
+                        break
+                    return total.result(timeout=FETCH)  # the worker that has it may be gone by now
                 except TimeoutError:
                     self._look()
-            if total.status not in FAILED:
-                return total.result()
             raise _first_failure([*parts, total], [*names, "What the workers have"], done)
 
     @contextmanager
