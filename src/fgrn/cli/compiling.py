@@ -5,15 +5,13 @@ from __future__ import annotations
 import atexit
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..engines.row_blocks import thread_count
-
-WORKS = {"stars": ("stars.star",), "families": ("family_bits.scores_by_bits", "families.scores_beside")}
-"""The kernels of latent variable models, and of structure search; the one that is always needed is the first."""
 
 FEW_BYTES = 2**13
 """The size of a file, in bytes, up to which the reference engine is expected to learn from it, without kernels."""
@@ -31,14 +29,14 @@ def compile_aside(data: str, work: str) -> None:
         return
     from ..engines.kernels.cache import COMPILING, can_be_written
 
-    first = WORKS[work][0]
+    first = WORKS[work].kernels[0]
     is_new = first not in COMPILING and not _kernel(first)._cache.is_kept()
     if is_new and thread_count() > 1 and can_be_written():
         command = [sys.executable, "-P", "-c", f"import {__name__} as here; here.compile_for({work!r})"]
         nowhere = subprocess.DEVNULL
         with suppress(OSError):
             process = subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere)
-            COMPILING.update(dict.fromkeys(WORKS[work], process))
+            COMPILING.update(dict.fromkeys(WORKS[work].kernels, process))
             atexit.register(_terminate, process)
 
 
@@ -56,16 +54,35 @@ def _terminate(process: subprocess.Popen[bytes]) -> None:
 
 def compile_for(work: str) -> None:
     """Compile the kernels of some work, a key of `WORKS`, by doing a little of it."""
+    WORKS[work].do()
+
+
+def _learn_a_star() -> None:
+    """Learn a latent variable model; the kernel of packs, which the waiting process compiles, runs as Python here."""
     from ..engines import kernels
+    from ..graph.structures import lvm
 
-    if work == "stars":
-        from ..graph.structures import lvm
+    kernels.pack = kernels.pack.py_func
+    lvm({"a": 2, "b": 2}, hidden=2).learn({"a": [0, 1], "b": [0, None]}, epochs=1, engine="cpu", merge=False)
 
-        kernels.pack = kernels.pack.py_func  # it is needed before, and compiled by the process that waits for this one
-        lvm({"a": 2, "b": 2}, hidden=2).learn({"a": [0, 1], "b": [0, None]}, epochs=1, engine="cpu", merge=False)
-    else:
-        from ..bayes.structure_search import search
 
-        rows = range(90)  # columns of 30 states are counted by rows, those of two states as bits
-        search({"a": [row % 30 for row in rows], "b": [7 * row % 30 for row in rows], "c": [row % 2 for row in rows]},
-               states={"a": 30, "b": 30, "c": 2}, method="hill_climbing")  # fmt: skip
+def _search() -> None:
+    """Search for a structure: columns of 30 states are counted by rows, those of two states as bits."""
+    from ..bayes.structure_search import search
+
+    rows = range(90)
+    search({"a": [row % 30 for row in rows], "b": [7 * row % 30 for row in rows], "c": [row % 2 for row in rows]},
+           states={"a": 30, "b": 30, "c": 2}, method="hill_climbing")  # fmt: skip
+
+
+class _Work(NamedTuple):
+    """Work of a command: the names of its largest kernels, that which is always needed first, and a little of it."""
+
+    kernels: tuple[str, ...]
+    do: Callable[[], None]
+
+
+WORKS = {
+    "stars": _Work(("stars.star",), _learn_a_star),
+    "families": _Work(("family_bits.scores_by_bits", "families.scores_beside"), _search),
+}
