@@ -162,7 +162,10 @@ class Opened:
 
     def bring(self, model: Any) -> Opened:
         """Let the page infer in another model, too, which it does not show: `ask`, `messages` and `study` are of it."""
-        text, arrays = document(model, "", "")
+        return self.bring_data(*document(model, "", ""))
+
+    def bring_data(self, text: dict[str, Any], arrays: bytes) -> Opened:
+        """Let the page infer in another model, given as what a page carries of it."""
         code = "([text, arrays]) => void (fgrn.other = new fgrn.store.constructor(text, arrays))"
         self.tab.evaluate(code, [text, base64.b64encode(arrays).decode()])
         return self

@@ -20,7 +20,7 @@ from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
-from models import chest, circle
+from models import chest, circle, refined_classifier
 
 import fgrn
 from fgrn.cli import main
@@ -137,6 +137,34 @@ def test_the_page_of_an_estimator_knows_its_class_and_its_columns() -> None:
     assert (age["name"], cars["name"]) == ("age", "cars")
     assert age["edges"] == list(made[0].schema_["age"].edges)
     assert "edges" not in cars and "?" in cars["missing"]
+
+
+def test_values_that_are_no_level_of_their_own_have_a_state_on_the_page() -> None:
+    words = ["one"] * 20 + ["two"] * 10 + ["rare", "rarer"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = fgrn.NaiveBayesClassifier(max_levels=3).fit({"word": words, "b": ["x", "y"] * 16}, ["a", "b"] * 16)
+    word, b = parts(fgrn.explore(model).html)[0]["columns"]
+    assert word["other"] == model.schema_["word"].codes(["rarest"])[0][0]
+    assert "other" not in b
+
+
+@pytest.mark.parametrize("networks", [1, 2])
+def test_a_page_carries_the_networks_that_were_refined_for_the_class(networks: int) -> None:
+    model, _ = refined_classifier(networks)
+    plain = parts(fgrn.explore(model.network_).html)[0]
+    text, data = parts(fgrn.explore(model).html)
+    edge = next(one["edge"] for one in text["variables"] if one["name"] == "class")
+    assert text["refined"] == {"edge": edge, "networks": networks}
+    assert plain["refined"] is None and not any(name.startswith("refined") for name in plain["arrays"])
+    kind, first, count = text["arrays"]["refined.values"]
+    assert kind == "f8"
+    found = np.frombuffer(data, np.float64, count, first).reshape(networks, -1)
+    np.testing.assert_array_equal(found, [one._parameters.values for one in model._decision.networks])
+    own = text["arrays"]["values"]
+    np.testing.assert_array_equal(np.frombuffer(data, np.float64, own[2], own[1]), model.network_._parameters.values)
+    served, _ = export.served_document(model, "", "")
+    assert served["refined"] == text["refined"] and "refined.values" not in served["arrays"]
 
 
 def test_no_name_can_end_an_element() -> None:
@@ -268,6 +296,38 @@ def test_a_server_answers_as_python_does(served: str) -> None:
         expected = model.prototype("lung", model.variable("lung").labels[state])
         for name, shares in zip(names, profile, strict=True):
             assert shares == pytest.approx(expected.get(name, np.eye(2)[state]), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("networks", "structure"), [(0, "per_class"), (1, "per_class"), (2, "per_class"), (2, "tan"), (1, "tree")]
+)
+def test_a_server_predicts_the_class_as_the_classifier_does(networks: int, structure: str) -> None:
+    model, table = refined_classifier(networks, structure)
+    answers, net = Answers(model), model.network_
+    target, expected = answers.names.index("class"), model.predict_proba(table)
+    codes = {name: one.codes for name, one in model._coded(table).items()}
+    for row in range(20):
+        given = [(answers.names.index(name), np.eye(net.variable(name).cardinality)[one[row]].tolist())
+                 for name, one in codes.items() if one[row] >= 0]  # fmt: skip
+        found = answers.ask(given)
+        seen = net.propagate(answers._columns([given]))
+        assert found["logLikelihood"] == pytest.approx(seen.log_likelihood[0], abs=1e-12)
+        assert found["others"][target] == pytest.approx(seen.marginal("class")[0], abs=1e-12)
+        for number, name in enumerate(answers.names):
+            belief = expected[row] if number == target else seen.marginal(name)[0]
+            assert found["beliefs"][number] == pytest.approx(belief, abs=1e-12)
+        told = model.explain({name: table[name][row] for name in table})
+        explanation = answers.study(given, target)["explanation"]
+        assert explanation["probability"] == pytest.approx(expected[row].max(), abs=1e-12)
+        assert explanation["prior"] == pytest.approx(told.prior, abs=1e-9)
+        assert [value for _, value in explanation["contributions"]] == pytest.approx(
+            list(told.contributions.values()), abs=1e-9
+        )
+        weights = [0.2, 1.0, 0.5]  # as evidence the class is a variable like others
+        known = answers.ask([*given, (target, weights)])["beliefs"][target]
+        assert known == pytest.approx(
+            net.propagate(answers._columns([[*given, (target, weights)]])).marginal("class")[0]
+        )
 
 
 def test_a_server_finds_the_likeliest_states_together(served: str) -> None:

@@ -7,13 +7,14 @@ import re
 import shlex
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 from xml.dom.minidom import parseString
 
 import numpy as np
 import pytest
-from models import chest
+from models import chest, refined_classifier
 from pages import STUDIED, Open, shown
 
 import fgrn
@@ -316,6 +317,69 @@ def test_the_rows_of_a_file_are_walked_through(page: Open, survey: tuple[Any, An
         if table[name].isna().iloc[4] and not model.schema_[name].is_binned:
             chosen = opened.tab.get_by_role("combobox", name=name, exact=True).locator("option").first.inner_text()
             assert chosen.startswith(f"? {filled[name].iloc[0]} (")
+
+
+@pytest.fixture(scope="module")
+def refined() -> tuple[Any, Any]:
+    """A classifier whose class a refined network predicts, and its table, with a column of rare words."""
+    table = datasets.load("survey").frame()
+    table["town"] = [f"town {k % 7 if k % 3 else k}" for k in range(len(table))]
+    model = fgrn.LatentClassifier(2, structure="per_class", max_levels=8, random_state=0, engine="cpu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(table.drop(columns="travels_by"), table["travels_by"])
+    assert len(model._decision.refined) == 1
+    return model, table
+
+
+def test_the_rows_of_a_file_are_predicted_as_by_a_refined_classifier(
+    page: Open, refined: tuple[Any, Any], tmp_path: Path
+) -> None:
+    model, table = refined
+    table.head(40).to_csv(tmp_path / "people.csv", index=False)
+    columns = table.drop(columns="travels_by").head(40)
+    expected = model.predict_proba(columns)
+    own = model.network_.posterior(model._coded(columns), "travels_by")
+    assert (expected.argmax(axis=1) != own.argmax(axis=1)).any(), "the network that is shown would say another class"
+    opened, target = page(model), shown(model).index("travels_by")
+    opened.tab.locator("input[type=file]").set_input_files(tmp_path / "people.csv")
+    opened.tab.get_by_text("Row 1 of 40").wait_for()
+    for row in range(40):
+        opened.tab.evaluate("row => fgrn.store.take(row)", row)
+        opened.wait()
+        np.testing.assert_allclose(opened.beliefs[target], expected[row], rtol=0, atol=1e-9)
+        share = opened.state(target, int(expected[row].argmax())).locator(".share").text_content()
+        assert share == f"{100 * expected[row].max():.1f}%"
+        assert opened.tab.locator(".notices p").count() == 0
+    told = opened.tab.evaluate(STUDIED)["explanation"]
+    assert told["probability"] == pytest.approx(expected[39].max(), abs=1e-9)
+    opened.tab.locator(".target h3", has_text=f"{100 * expected[39].max():.1f}%").wait_for()
+    opened.tab.locator(".share summary").click()
+    python, prediction, _ = opened.tab.locator(".share code").all_inner_texts()
+    assert python.startswith("model.network_.propagate(") and prediction.startswith("model.predict_proba(")
+    np.testing.assert_allclose(eval(prediction, {"model": model}), expected[39:], rtol=0, atol=1e-9)
+
+
+def test_the_page_says_where_the_probabilities_of_a_class_come_from(page: Open, refined: tuple[Any, Any]) -> None:
+    model, _ = refined
+    opened, names = page(model), shown(model)
+    target, line = names.index("travels_by"), opened.tab.locator(".refined")
+    told = "is predicted by {} refined for it, as in predict_proba; all else comes from the network shown."
+    assert line.inner_text() == f"travels_by {told.format('a network')}"
+    two = page(refined_classifier(2)[0])
+    assert two.tab.locator(".refined").inner_text() == f"class {told.format('2 networks')}"
+    opened.tab.locator(".share summary").click()
+    prediction = opened.tab.locator(".share code").nth(1).inner_text()
+    np.testing.assert_allclose(eval(prediction, {"model": model})[0], opened.beliefs[target], rtol=0, atol=1e-9)
+    opened.state(target, 0).focus()
+    opened.press("+")  # to a share that is asked for, by soft evidence
+    assert opened.beliefs[target][0] * 100 == pytest.approx(round(opened.beliefs[target][0] * 100), abs=1e-3)
+    weights = opened.evidence[target]
+    expected = model.network_.propagate({"travels_by": [weights]}).marginal("travels_by")[0]
+    np.testing.assert_allclose(opened.beliefs[target], expected, rtol=0, atol=1e-9)
+    assert line.inner_text() == "While travels_by is evidence, all bars come from the network shown."
+    assert opened.tab.locator(".share code").count() == 1, "neither a prediction nor a command has weights of states"
+    assert page(chest()).tab.locator(".refined").count() == 0
 
 
 def test_the_nearest_profiles_of_a_row_are_named(page: Open, survey: tuple[Any, Any]) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from models import chest, circle
+from models import chest, circle, refined_classifier
 from pages import Open, Opened, assert_messages, assert_same, random_rows, shown
 from random_models import bayesian_network, markov_network, random_tree
 
 import fgrn
+from fgrn.page.export import document
 from fgrn.page.server import Answers
+from fgrn.queries.mean_messages import mean_messages
 
 pytestmark = pytest.mark.slow
 
@@ -156,3 +159,75 @@ def test_an_estimator_is_explored_by_its_network(interpreter: Opened) -> None:
     X = {f"q{k}": draw.choice(["no", "yes"], 60) for k in range(5)}
     model = fgrn.LatentClassModel(n_hidden=2, n_epochs=5, tol=0, random_state=0).fit(X)
     assert_same(model.network_, interpreter.bring(model), random_rows(model.network_, draw, 5))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("networks", "structure"), [(1, "per_class"), (2, "per_class"), (2, "tan"), (1, "tree")])
+def test_the_class_is_predicted_as_by_the_classifier(
+    interpreter: Opened, networks: int, structure: str, seed: int
+) -> None:
+    model, table = refined_classifier(networks, structure, seed)
+    net, names = model.network_, shown(model)
+    page, target = interpreter.bring(model), names.index("class")
+    codes = {name: one.codes for name, one in model._coded(table).items()}
+
+    def unit(name: str, code: int) -> list[float]:
+        return list(np.eye(net.variable(name).cardinality)[code])
+
+    rows = [
+        {names.index(name): unit(name, one[row]) for name, one in codes.items() if one[row] >= 0} for row in range(60)
+    ]
+    seen = net.propagate(model._coded(table))
+    expected = model.predict_proba(table)
+    assert np.abs(expected - seen.marginal("class")).max() > 0.1
+    for row, (likelihood, beliefs) in enumerate(page.ask(rows)):
+        assert likelihood == pytest.approx(seen.log_likelihood[row], abs=1e-9)
+        for name, belief in zip(names, beliefs, strict=True):
+            same = expected[row] if name == "class" else seen.marginal(name)[row]
+            np.testing.assert_allclose(belief, same, rtol=0, atol=1e-9, err_msg=name)
+    # why: as `explain` says
+    for row in range(5):
+        told = model.explain({name: table[name][row] for name in table})
+        explanation = page.study(rows[row], target)["explanation"]
+        assert net.variable("class").labels[explanation["state"]] == told.state
+        found = [explanation["probability"], explanation["prior"], explanation["logOdds"]]
+        assert found == pytest.approx([told.probability, told.prior, told.log_odds], abs=1e-9)
+        assert [value for _, value in explanation["contributions"]] == pytest.approx(
+            list(told.contributions.values()), abs=1e-9
+        )
+    # as evidence, and beside soft evidence: a class that is known is a variable like others
+    assert_same(net, page, [{"class": 1, "a": 0}, {"class": [0.2, 1.0, 0.0], "c": 1}])
+    soft = {names.index("b"): [0.2, 1.0, 0.5]}
+    (_, beliefs), (_, nothing) = page.ask([soft, {}])
+    for found_, known in ((beliefs, {"b": [[0.2, 1.0, 0.5]]}), (nothing, None)):
+        mean = mean_messages(model._decision.networks, known, ["class"])["class"][0]
+        np.testing.assert_allclose(found_[target], mean, rtol=0, atol=1e-9)
+
+
+def test_a_row_that_a_refined_network_has_impossible_is_predicted_without_evidence(interpreter: Opened) -> None:
+    model, _ = refined_classifier(2)
+    second = model.second_decision_network_
+    tables = second._spec.layout.table(second._parameters.values, second._spec.layout.table_number("a"))
+    values = second._parameters.values.copy()
+    second._spec.layout.table(values, second._spec.layout.table_number("a"))[...] = [[1.0, 0.0]] * len(tables)
+    second._parameters = replace(second._parameters, values=values)
+    rows: dict[str, Any] = {"a": ["yes", "no"], "b": [1, 1], "c": [None, None], "size": [None, None]}
+    with pytest.warns(fgrn.ImpossibleRowWarning):
+        expected = model.predict_proba(rows)
+    names = shown(model)
+    given = [
+        {names.index("a"): [0, 1], names.index("b"): [0, 1, 0]},
+        {names.index("a"): [1, 0], names.index("b"): [0, 1, 0]},
+    ]
+    for row, (likelihood, beliefs) in enumerate(interpreter.bring(model).ask(given)):
+        assert np.isfinite(likelihood)
+        np.testing.assert_allclose(beliefs[names.index("class")], expected[row], rtol=0, atol=1e-9)
+
+
+def test_data_without_refined_networks_are_read(interpreter: Opened) -> None:
+    """As pages were written before there were any: format 1."""
+    model, _ = refined_classifier(1)
+    text, arrays = document(model, "", "")
+    del text["refined"]
+    interpreter.bring_data({**text, "format": 1}, arrays)
+    assert_same(model.network_, interpreter, random_rows(model.network_, np.random.default_rng(0), 5))

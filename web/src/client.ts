@@ -2,7 +2,7 @@
 
 import { text } from "./text";
 import type { Places } from "./plan";
-import type { AllMessages, Answer, Document, Failure, Given, Studied, Study } from "./protocol";
+import type { AllMessages, Answer, Document, Failure, Given, Start, Studied, Study } from "./protocol";
 
 declare const WORKER_SOURCE: string;
 
@@ -82,7 +82,9 @@ export class Client {
     const buffer = (this.buffer = typeof data === "string" ? bytes(data) : data);
     const places: Places = about.arrays;
     const edges = about.variables.map((variable) => variable.edge);
-    this.worker.postMessage({ kind: "start", buffer, places, logScale: about.logScale, edges, loops: !!about.loops });
+    const { logScale, loops = false, refined = null } = about;
+    const start: Start = { kind: "start", buffer, places, logScale, edges, loops, refined };
+    this.worker.postMessage(start);
   }
 
   /** The answer; null if a later question took the place of this one before it was asked. */

@@ -6,7 +6,7 @@ import { percent, readable } from "./format";
 import { Row } from "./row";
 import { Target } from "./target";
 import { Inside } from "./inside";
-import { commandLine, pythonLine } from "./share";
+import { commandLine, predictionLine, pythonLine } from "./share";
 import { text } from "./text";
 import type { Store, Variable } from "./store";
 
@@ -22,6 +22,7 @@ export function Panel({ store, sharing, reveal }: { store: Store; sharing: Shari
     <aside class={`panel ${selected >= 0 || store.seen.chosen ? "open" : ""}`} aria-label={text.evidence}>
       {loops && <p class="note loops">{text.loops(loops.count, loops.converged)}</p>}
       {store.document.continuous.length > 0 && <p class="note" dir="auto">{text.continuous(store.document.continuous.map(readable))}</p>}
+      <Refined store={store} />
       {store.seen.chosen && <Inside store={store} />}
       {selected >= 0 && <Detail store={store} variable={store.variables[selected]} />}
       {!rows && <Known store={store} reveal={reveal} />}
@@ -32,6 +33,15 @@ export function Panel({ store, sharing, reveal }: { store: Store; sharing: Shari
       <p class="note">{store.document.served ? text.served : text.localOnly}</p>
     </aside>
   );
+}
+
+/** Where the probabilities of a class come from, if not from the network that is shown. */
+function Refined({ store }: { store: Store }) {
+  const { refined } = store.document;
+  const variable = refined && store.byEdge.get(refined.edge);
+  if (!refined || !variable) return null;
+  const said = store.weights(variable) ? text.refinedKnown(variable.title) : text.refined(variable.title, refined.networks);
+  return <p class="note refined" dir="auto">{said}</p>;
 }
 
 function Detail({ store, variable }: { store: Store; variable: Variable }) {
@@ -147,6 +157,7 @@ class Share extends Component<{ store: Store; sharing: Sharing }, { copied: stri
   override render({ store, sharing }: { store: Store; sharing: Sharing }) {
     const lines: [string, string | null][] = [
       [text.python, pythonLine(store)],
+      [text.pythonClass(store.variables[store.predicted]?.title ?? ""), predictionLine(store)],
       [text.command, commandLine(store)],
     ];
     return (

@@ -44,11 +44,16 @@ function array(buffer: ArrayBuffer, places: Places, name: string): Float64Array 
   return kind === "i4" ? new Int32Array(buffer, first, count) : new Uint8Array(buffer, first, count);
 }
 
+/** An array of parameters. */
+export function parametersOf(buffer: ArrayBuffer, places: Places, name: string): Float64Array {
+  return array(buffer, places, name) as Float64Array;
+}
+
 export function planOf(buffer: ArrayBuffer, places: Places): Plan {
   const whole = (name: string): Int32Array => Int32Array.from(array(buffer, places, name));
   const flags = (name: string): Uint8Array => Uint8Array.from(array(buffer, places, name));
   return {
-    values: array(buffer, places, "values") as Float64Array,
+    values: parametersOf(buffer, places, "values"),
     cardinality: whole("cardinality"),
     offset: whole("offset"),
     driver: flags("driver"),

@@ -62,6 +62,7 @@ export interface FactorText {
   lines: { edge: number; block: number; points: [number, number][] }[];
 }
 
+/** What the page carries as JSON, beside the arrays of its model: element `model`. Format 1 is the same without `refined`. */
 export interface Document {
   format: number;
   title: string;
@@ -82,14 +83,29 @@ export interface Document {
   /** Of an estimator: the variable it predicts, and how the values of its columns become states. */
   target?: string | null;
   columns?: ColumnText[];
+  /** Of a classifier with networks that were refined for its class. */
+  refined?: RefinedText | null;
   /** A table that is with the server. */
   table?: { name: string; columns: string[]; count: number } | null;
+}
+
+/**
+ * The class of a classifier, by its edge, and how many networks predict it together instead of the one that is shown. They
+ * have its Plan; the array `refined.values` has their parameters, one network after the other, and the Program `refined`
+ * computes the messages of the class. They are not on a page that is served.
+ */
+export interface RefinedText {
+  edge: number;
+  networks: number;
 }
 
 export interface ColumnText {
   name: string;
   missing: string[];
+  /** Of a column of numbers: where its bins end. */
   edges?: number[];
+  /** The state of all values that are no state of their own, if they have one. */
+  other?: number;
 }
 
 /** The weight of every state of an edge. */
@@ -103,6 +119,7 @@ export interface Start {
   logScale: number;
   edges: number[];
   loops: boolean;
+  refined: RefinedText | null;
 }
 
 export interface Ask {
@@ -130,9 +147,9 @@ export interface Answer {
   id: number;
   /** -Infinity for evidence that cannot be. */
   logLikelihood: number;
-  /** By variable of the document, in order. */
+  /** By variable of the document, in order; of a class without evidence on it, what networks refined for it predict. */
   beliefs: Float64Array[];
-  /** What the rest of the network says of each variable, without the evidence on it. */
+  /** What the rest of the network that is shown says of each variable, without the evidence on it. */
   others: Float64Array[];
   /** Edges whose evidence cannot go together; empty if it can, or if the search would take too long. */
   conflict: number[];

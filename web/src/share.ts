@@ -44,6 +44,20 @@ function inBin(store: Store, variable: Variable, state: number): number | null {
   return edges ? (state > 0 ? edges[state - 1] : (edges[0] ?? 1) - 1) : null;
 }
 
+/** `model.predict_proba({...})`, for a class with refined networks; null where it cannot be asked so. */
+export function predictionLine(store: Store): string | null {
+  const { refined } = store.document;
+  const columns = store.variables.filter((one) => !one.hidden && one.edge !== refined?.edge);
+  const known = columns.filter((one) => store.weights(one));
+  if (!refined || !columns.length || known.length < store.seen.evidence.size) return null; // other evidence than on columns
+  if (known.some((one) => observed(store.weights(one)) < 0)) return null;
+  const values = known.map((one) => {
+    const state = observed(store.weights(one));
+    return `${quoted(one.name)}: [${inBin(store, one, state) ?? literal(one.labels[state])}]`;
+  });
+  return `model.predict_proba({${values.join(", ") || `${quoted(columns[0].name)}: [None]`}})`;
+}
+
 /** The question to `fgrn query`, or to `fgrn draw` for a model that was learnt; null for evidence that cannot be written so. */
 export function commandLine(store: Store): string | null {
   const { kind, source } = store.document;

@@ -62,5 +62,5 @@ export function stateOf(value: string, labels: Label[], column?: ColumnText): nu
   const same = labels.findIndex((label) =>
     typeof label === "boolean" ? lower === String(label) : typeof label === "number" && label === number,
   );
-  return same >= 0 ? same : UNSEEN;
+  return same >= 0 ? same : (column?.other ?? UNSEEN);
 }

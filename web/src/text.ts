@@ -144,6 +144,7 @@ export const text = {
   share: "Share",
   link: "Link",
   python: "Python",
+  pythonClass: (name: string): string => `Python, ${name}`,
   command: "Command line",
   picture: "Picture",
   copy: "Copy",
@@ -159,6 +160,9 @@ export const text = {
   announce: (probability: string): string => `Probability of the evidence ${probability}`,
   continuous: (names: string[]): string =>
     `Not on this page: ${names.join(", ")}, whose values are continuous. Beliefs are those of a row in which they are missing.`,
+  refined: (name: string, networks: number): string =>
+    `${name} is predicted by ${networks === 1 ? "a network" : `${networks} networks`} refined for it, as in predict_proba; all else comes from the network shown.`,
+  refinedKnown: (name: string): string => `While ${name} is evidence, all bars come from the network shown.`,
   served: "Computed by fgrn on this machine. Nothing leaves it.",
   localOnly: "Computed in this browser. Nothing leaves it.",
   keys: [

@@ -3,6 +3,7 @@
 import { distribution, Messages, Model, type Evidence } from "./messages";
 import { betheLogLikelihood, settled, type Round } from "./rounds";
 import { ordersOf, planOf, programOf, type Program } from "./plan";
+import { RefinedClass } from "./refined";
 import type { AllMessages, Answer, Ask, Assignment, Explanation, Failure, Given, Start, Studied, Study } from "./protocol";
 
 /** A smaller probability counts as this one: a state that is ruled out has finite odds. */
@@ -21,6 +22,7 @@ class Inference {
   private readonly model: Model;
   private readonly beliefs!: Program;
   private readonly inward!: Program;
+  private readonly refined: RefinedClass | null = null;
   private whole: Program | null = null;
 
   constructor(private readonly start: Start) {
@@ -28,6 +30,7 @@ class Inference {
     if (start.loops) return;
     this.beliefs = programOf(start.buffer, start.places, "beliefs");
     this.inward = programOf(start.buffer, start.places, "inward");
+    if (start.refined) this.refined = new RefinedClass(this.model.plan, start.refined, start);
   }
 
   answer(asked: Ask): Answer {
@@ -63,15 +66,17 @@ class Inference {
 
   private sweptAnswer({ id, given, messages: wanted }: Ask): Answer {
     const begin = performance.now();
-    const messages = new Messages(this.model, evidenceOf(given));
+    const evidence = evidenceOf(given);
+    const messages = new Messages(this.model, evidence);
     const program = wanted ? this.everything : this.beliefs;
     messages.run(program);
     const logLikelihood = messages.logLikelihood(program) + this.start.logScale;
     const { edges } = this.start;
+    const predicts = (edge: number): boolean => logLikelihood > -Infinity && edge === this.refined?.edge && !evidence.has(edge);
     return {
       id,
       logLikelihood,
-      beliefs: inOneBuffer(edges.map((edge) => distribution(messages.belief(edge)))),
+      beliefs: inOneBuffer(edges.map((edge) => (predicts(edge) ? this.refined!.predicted(evidence) : distribution(messages.belief(edge))))),
       others: inOneBuffer(edges.map((edge) => distribution(messages.others(edge)))),
       conflict: logLikelihood === -Infinity ? this.conflict(given) : [],
       messages: wanted ? this.shown(messages) : null,
@@ -123,7 +128,7 @@ class Inference {
       });
     });
     const entropy = -aim.reduce((sum, share) => sum + (share > 0 ? share * Math.log2(share) : 0), 0);
-    const found = { gains, entropy, explanation: this.explained(known, target, aim) };
+    const found = { gains, entropy, explanation: this.explained(known, target) };
     return profiles ? { ...found, profiles: this.profilesOf(target, aim.length) } : found;
   }
 
@@ -140,13 +145,19 @@ class Inference {
     return messages;
   }
 
+  /** What is believed of a variable without evidence on it: of a class, what networks refined for it predict. */
+  private predicted(given: Given, edge: number): Float64Array {
+    return edge === this.refined?.edge ? this.refined.predicted(evidenceOf(given)) : distribution(this.believed(given).belief(edge));
+  }
+
   /** How much each piece of evidence adds to the log-odds of a state: the mean over orders in which they become known. */
-  private explained(known: Given, target: number, aim: Float64Array): Explanation | null {
+  private explained(known: Given, target: number): Explanation | null {
     const orders = ordersOf(this.start.buffer, this.start.places, known.length);
     if (!orders) return null;
+    const aim = this.predicted(known, target);
     const state = aim.indexOf(Math.max(...aim));
     const odds = (some: Given): number => {
-      const belief = distribution(this.believed(some).belief(target));
+      const belief = this.predicted(some, target);
       const others = belief.reduce((sum, share, at) => (at === state ? sum : sum + share), 0);
       return Math.log(Math.max(belief[state], FAINTEST)) - Math.log(Math.max(others, FAINTEST));
     };

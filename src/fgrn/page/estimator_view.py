@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from ..graph.network import Network
 from ..tables.missing import MISSING
+
+
+@dataclass(frozen=True)
+class RefinedClass:
+    """The class of a classifier that other networks predict than the one that describes the table, and these."""
+
+    name: str
+    networks: tuple[Network, ...]
+
+
+def refined_class(model: Any) -> RefinedClass | None:
+    """Return the class of an estimator with the networks that were refined for it; None if there are none."""
+    networks = model._decision.refined
+    return RefinedClass(model._class_name(), networks) if networks else None
 
 
 def fitted_network(model: Any) -> Network:
@@ -30,6 +45,7 @@ def estimator_text(model: Any) -> dict[str, Any]:
         columns.append({
             "name": name, "missing": [*map(str, column.missing), *words],
             **({"edges": list(column.edges)} if column.is_binned else {}),
+            **({} if column.other is None else {"other": column.levels.index(column.other)}),
         })  # fmt: skip
     return {
         "target": predicted_variable(model),

@@ -17,12 +17,12 @@ from ..plan.block_kinds import Message
 from ..plan.plan import Plan
 from ..plan.schedule import Programs
 from .card_layout import CARD, graph_view, shown_variables, states_as_json
-from .estimator_view import estimator_text, fitted_network
+from .estimator_view import RefinedClass, estimator_text, fitted_network, refined_class
 from .factor_layout import factor_view
-from .plan_bytes import Packed, pack_orders, pack_plan, pack_program
+from .plan_bytes import Packed, pack_orders, pack_plan, pack_program, pack_refined
 
-FORMAT = 1
-"""Of the data in a page; its script reads this one."""
+FORMAT = 2
+"""Of the data in a page, see `web/src/protocol.ts`; format 1, which the script reads as well, has no `refined`."""
 
 SERVED = Remedy(
     "use {} to see the same page, while Python infers", "the server of the command `fgrn explore`", serve=True
@@ -48,6 +48,7 @@ class Shown:
     network: Network
     cards: tuple[Variable, ...]
     columns: Mapping[str, Any]  # of an estimator: its class and its columns
+    refined: RefinedClass | None = None  # what is asked for the class instead of the network, as `predict_proba` does
 
 
 MOST_SENT = 5_000_000
@@ -82,6 +83,10 @@ def document(model: Any, title: str, source: str) -> tuple[dict[str, Any], bytes
         pack_orders(packed, min(len(numbers), MOST_EXPLAINED))
         if factor is not None:
             pack_program(packed, "everything", programs.everything)
+        if shown.refined is not None:
+            own = numbers[shown.refined.name]
+            pack_program(packed, "refined", programs.some({Message(own, True), Message(own, False)}))
+            pack_refined(packed, shown.refined.networks)
     scale = float(network._wiring.log_scale)
     return {**text, "logScale": scale, "arrays": packed.places, "factor": factor}, packed.bytes()
 
@@ -115,7 +120,15 @@ def _page_text(shown: Shown, numbers: Mapping[str, int], title: str, source: str
         "graph": graph_view(shown.model, numbers),
         "continuous": list(shown.network._continuous),
         **shown.columns,
+        "refined": _refined(shown, numbers),
     }
+
+
+def _refined(shown: Shown, numbers: Mapping[str, int]) -> dict[str, int] | None:
+    """Return the edge of the class that refined networks predict, and how many there are."""
+    if shown.refined is None:
+        return None
+    return {"edge": numbers[shown.refined.name], "networks": len(shown.refined.networks)}
 
 
 def _variable(variable: Variable, edge: int, model: Any) -> dict[str, Any]:
@@ -154,7 +167,7 @@ def shown_model(model: Any) -> Shown:
     cards = tuple(shown_variables(found))
     if found is model:
         return _check_cards(Shown("network", found, found, cards, {}))
-    return _check_cards(Shown("estimator", found, found, cards, estimator_text(model)))
+    return _check_cards(Shown("estimator", found, found, cards, estimator_text(model), refined_class(model)))
 
 
 def _check_cards(shown: Shown) -> Shown:

@@ -100,8 +100,8 @@ def explore(
     """Return a page on which evidence is set by clicks and beliefs are updated: one HTML file, without a server.
 
     Args:
-        model: a `BayesianNetwork`, a `MarkovNetwork`, a `Network`, or a fitted estimator. On loops, beliefs are
-            approximations.
+        model: a `BayesianNetwork`, a `MarkovNetwork`, a `Network`, or a fitted estimator; the class of a classifier has
+            the probabilities of its `predict_proba`. On loops, beliefs are approximations.
         path: of the file to write, such as "page.html"; it needs no server, no network and no installation. Nothing is
             written unless given.
         title: the title of the page; the name of the model unless given.

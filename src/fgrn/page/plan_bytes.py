@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ..graph.network import Network
 from ..plan.plan import Plan, Program
 from ..queries.explanation import drawn_orders
 
@@ -48,6 +50,11 @@ def pack_plan(packed: Packed, plan: Plan, values: np.ndarray) -> None:
         packed.add(name, array if array.size else np.zeros(0, dtype=np.int32))
     packed.add("table_offset", plan.layout.table_offsets)
     packed.add("table_shape", np.array(plan.layout.table_shapes, dtype=np.int32).reshape(-1, 2))
+
+
+def pack_refined(packed: Packed, networks: Sequence[Network]) -> None:
+    """Add the parameters of networks with the same Plan, one network after the other."""
+    packed.add("refined.values", np.concatenate([network._parameters.values for network in networks]))
 
 
 def pack_orders(packed: Packed, most: int) -> None:

@@ -16,6 +16,9 @@ from typing import Any
 import numpy as np
 
 from ..core.exceptions import ImpossibleEvidence
+from ..graph.network import Network
+from ..queries.mean_messages import mean_messages
+from ..queries.questions import explained_by
 from .disk_rows import RowsOnDisk
 from .export import shown_model
 from .likeliest_states import LikeliestStates
@@ -40,6 +43,7 @@ class Answers:
         plan = self.network._plan(())
         self.edges = [plan.edge(name) for name in self.names]
         self.number_of = {edge: number for number, edge in enumerate(self.edges)}
+        self.refined = shown.refined
 
     def given(self, said: Mapping[str, Any]) -> list[tuple[int, list[float]]]:
         """Return the evidence of a request, in which variables are numbered by the edges of the Plan."""
@@ -64,7 +68,10 @@ class Answers:
         return {"messages": last, "loops": loops}
 
     def ask(self, given: Given) -> dict[str, Any]:
-        """Return the beliefs, the same without the evidence on each variable itself, and the log-likelihood."""
+        """Return the beliefs, the same without the evidence on each variable itself, and the log-likelihood.
+
+        A class with refined networks is predicted by these, unless there is evidence on it.
+        """
         rows: list[Given] = [given, *([one for one in given if one is not other] for other in given)]
         seen = self.network.propagate(self._columns(rows), keep=self.names, impossible="mark", parts=PARTS)
         likelihood = float(seen.log_likelihood[0])
@@ -72,6 +79,10 @@ class Answers:
         others = [belief[0] for belief in beliefs]
         for row, (number, _) in enumerate(given, start=1):
             others[number] = beliefs[number][row]
+        refined = self.refined
+        if refined is not None and np.isfinite(likelihood) and self.names.index(refined.name) not in dict(given):
+            told = mean_messages(refined.networks, self._columns([given]), [refined.name])
+            beliefs[self.names.index(refined.name)] = told[refined.name]
         return {
             "logLikelihood": None if np.isneginf(likelihood) else likelihood,
             "beliefs": [belief[0].tolist() for belief in beliefs],
@@ -95,7 +106,7 @@ class Answers:
             belief = seen.marginal(name)
             ratio = np.divide(belief[1:], belief[0], out=np.ones_like(belief[1:]), where=belief[1:] > 0)
             gains.append(float(aim @ (belief[1:] * np.log2(ratio)).sum(axis=1)))
-        told = self.network.explain(self._row(known), self.names[target])
+        told = explained_by(self._predicting(self.names[target]), self._row(known), self.names[target])
         return {
             "gains": gains,
             "entropy": float(-(aim[aim > 0] * np.log2(aim[aim > 0])).sum()),
@@ -109,6 +120,12 @@ class Answers:
             "likeliest": likeliest,
             **({"profiles": self._profiles(target)} if profiles else {}),
         }
+
+    def _predicting(self, name: str) -> Sequence[Network]:
+        """Return the networks that predict a variable: those that were refined for it, or the one that is shown."""
+        if self.refined is not None and self.refined.name == name:
+            return self.refined.networks
+        return [self.network]
 
     def _likeliest(self, given: Given, count: int) -> list[dict[str, Any]]:
         """Return the most probable joint assignments, in the order of `most_probable_k` of a model."""

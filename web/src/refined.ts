@@ -1,0 +1,44 @@
+// The class of a classifier: the geometric mean of what networks that were refined for it predict.
+
+import { distribution, Messages, Model, type Evidence } from "./messages";
+import { parametersOf, programOf, type Plan, type Program } from "./plan";
+import type { RefinedText, Start } from "./protocol";
+
+/** A smaller probability counts as this one beside another that is larger: there is a mean of any distributions. */
+const FAINTEST = 1e-100;
+
+export class RefinedClass {
+  readonly edge: number;
+  private readonly models: Model[];
+  private readonly program: Program;
+
+  constructor(plan: Plan, { edge, networks }: RefinedText, { buffer, places }: Pick<Start, "buffer" | "places">) {
+    this.edge = edge;
+    const all = parametersOf(buffer, places, "refined.values");
+    const size = plan.values.length;
+    this.models = Array.from({ length: networks }, (_, at) => new Model({ ...plan, values: all.subarray(at * size, (at + 1) * size) }));
+    this.program = programOf(buffer, places, "refined");
+  }
+
+  /** The probabilities of the class; what they are without evidence if this evidence is impossible by one of the networks. */
+  predicted(evidence: Evidence): Float64Array {
+    const found: Float64Array[] = [];
+    for (const model of this.models) {
+      const messages = new Messages(model, evidence);
+      messages.run(this.program);
+      if (evidence.size && messages.logLikelihood(this.program) === -Infinity) return this.predicted(new Map());
+      found.push(distribution(messages.belief(this.edge)));
+    }
+    return geometricMean(found);
+  }
+}
+
+/** The distribution with the mean logarithm of some distributions; of one, itself. What is zero in all of them is zero. */
+function geometricMean(found: Float64Array[]): Float64Array {
+  if (found.length === 1) return found[0];
+  const logs = found[0].map((_, state) => {
+    if (found.every((one) => one[state] === 0)) return -Infinity;
+    return found.reduce((sum, one) => sum + Math.log(Math.max(one[state], FAINTEST)), 0) / found.length;
+  });
+  return distribution(logs);
+}
