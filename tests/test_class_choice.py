@@ -1174,7 +1174,9 @@ def test_complete_imputes_the_class_that_predict_says() -> None:
     rng = np.random.default_rng(3)
     table = pd.DataFrame(rng.integers(0, 3, (400, 5)), columns=list("abcde")).astype(str)
     table["kind"] = np.where((table["a"] == table["b"]) ^ (rng.random(400) < 0.2), "same", "other")
-    model = fgrn.LatentClassifier(random_state=0, max_seconds=2).fit(table.drop(columns="kind"), table["kind"])
+    model = fgrn.LatentClassifier(2, structure="per_class", random_state=0).fit(
+        table.drop(columns="kind"), table["kind"]
+    )
     assert hasattr(model, "decision_network_")  # another network than the one that describes the table
     empty = table.assign(kind=None)
     full, sure = model.complete(empty, return_proba=True)

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from models import chest, circle
+from models import chest, circle, refined_classifier
 from pages import MESSAGES, STUDIED, Open, Opened, absent, assert_messages, assert_same, random_rows
 
 import fgrn
 from fgrn.page.disk_rows import RowsOnDisk
+from fgrn.page.export import shown_model
 from fgrn.page.server import server_of
 from fgrn.page.widget import SCRIPT
 
@@ -224,6 +225,20 @@ def test_a_page_that_is_served_does_the_same(tab: Opened) -> None:
         assert "tub = yes" in opened.tab.locator(".impossible p").inner_text()
         assert opened.complaints == []
         assert all(url.startswith(address) for url in opened.requests)
+
+
+def test_a_served_page_predicts_the_class_as_the_classifier_does(tab: Opened) -> None:
+    model, table = refined_classifier(2)
+    names = [one.name for one in shown_model(model).cards]
+    with served(model) as address:
+        opened = tab.open(address)
+        assert opened.tab.locator(".refined").inner_text().startswith("class is predicted by 2 networks refined for it")
+        opened.click(names.index("a"), 1)
+        known = {name: ["yes" if name == "a" else None] for name in table}
+        expected = model.predict_proba(known)[0]
+        np.testing.assert_allclose(opened.beliefs[names.index("class")], expected, rtol=0, atol=1e-9)
+        assert opened.tab.evaluate(STUDIED)["explanation"]["probability"] == pytest.approx(expected.max(), abs=1e-9)
+        assert opened.complaints == []
 
 
 def test_rounds_of_a_served_page_are_stepped_through(tab: Opened) -> None:
