@@ -162,9 +162,8 @@ def test_starts_run_at_once_give_the_same_bits(
     cycles: int, together: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(execution, "SHORT_EPOCH", 10**6)
-    monkeypatch.setattr(
-        execution if not together else star_counts, "CELLS_TOGETHER" if not together else "SHARED_WORK", 0
-    )
+    if not together:
+        monkeypatch.setattr(execution, "CELLS_TOGETHER", 0)
     how = "6 starts together, 3 threads" if together else "3 starts at once, 1 thread each"
     data, nets = rows(400), [fgrn.lvm(STATES, hidden=4) for _ in range(3)]
     options: dict[str, Any] = {"epochs": 15, "starts": 6, "cycles": cycles, "engine": "cpu", "seed": 3}
@@ -197,7 +196,7 @@ def test_starts_that_learn_together_have_the_bits_of_each_alone(
     data = {name: [None if code < 0 else int(code) for code in codes] for name, codes in data.items()}
     nets = [fgrn.lvm(dict.fromkeys(data, width), hidden=3) for _ in range(3)]
     told = {"epochs": 40, "starts": 5, "engine": "cpu", "seed": 2, **options}
-    monkeypatch.setattr(star_counts, "SHARED_WORK", 0)
+    monkeypatch.setattr(execution, "SHORT_ROUND", 10**6)
     histories = [net.learn(data, threads=threads, **told) for net, threads in zip(nets[:2], (1, 3), strict=True)]
     assert [history.execution.rpartition("rows, ")[2] for history in histories] == [
         "5 starts together, 1 thread",
@@ -211,25 +210,105 @@ def test_starts_that_learn_together_have_the_bits_of_each_alone(
         assert all(np.array_equal(getattr(histories[2], name), getattr(one, name)) for one in histories)
 
 
-@pytest.mark.parametrize("work", [0, 2**40])
-def test_the_record_tells_on_how_many_threads_starts_learnt_together(
-    work: int, monkeypatch: pytest.MonkeyPatch
+def test_starts_that_learn_together_have_threads_unless_rounds_are_short() -> None:
+    method = CountingMethod("star", 100, 30_000, 4, shareable=True)
+    plain, accelerated = Rule(epochs=10, starts=6), Rule(epochs=10, starts=6, accelerate=True)
+    assert [execution.starts_at_once(method, rule, None, 6) for rule in (plain, accelerated)] == [4, 1]
+    assert execution.starts_at_once(method._replace(rows=1_000), accelerated, None, 6) == 4
+    assert execution.starts_at_once(method, plain, None, 3) == 3
+
+
+# Epochs that the engine runs ahead
+
+
+def _starlike(kind: str) -> fgrn.Network:
+    """Return a network of one Diverter: with short or long lines, with a frozen table, or with cells that stay zero."""
+    rng = np.random.default_rng(4)
+    width = {"long": 12, "longest": 140}.get(kind, 3)
+    columns = {f"Y{i}": width for i in range(4)}
+    if kind == "per class":
+        return fgrn.class_mixture({**columns, "L": 2}, class_variable="L", hidden=3)
+    net = fgrn.lvm(columns, hidden=4)
+    if kind == "frozen":
+        frozen = {"table": rng.dirichlet(np.ones(width), 4), "learn": False}
+        blocks = [replace(one, **frozen) if isinstance(one, fgrn.SISO) and one.output.name == "Y2" else one
+                  for one in net.blocks]  # fmt: skip
+        return fgrn.Network(blocks)
+    return net
+
+
+@pytest.mark.parametrize("kind", ["short", "long", "longest", "frozen", "per class"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"smoothing": 0.1, "tolerance": 1e-4},
+        {"accelerate": True, "tolerance": 1e-6},
+        {"accelerate": True, "smoothing": 0.3, "holes": "ignore"},
+    ],
+)
+def test_epochs_run_ahead_have_the_bits_of_one_at_a_time(
+    kind: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[int, int]] = []
-    plain = star_counts.in_order
+    rng = np.random.default_rng(1)
+    first = _starlike(kind)
+    columns = {one.name: one.cardinality for one in first.variables if one.name.startswith(("Y", "L"))}
+    codes = {name: rng.integers(-1, size, 200) for name, size in columns.items()}
+    data = {name: [None if code < 0 else int(code) for code in some] for name, some in codes.items()}
+    given = {"epochs": 60, "starts": 3, "engine": "cpu", "weights": rng.integers(0, 3, 200), "threads": 1, **options}
+    epochs: list[int] = []
+    ahead = star_counts.epochs_of_each
 
-    def watched(threads: int, count: Any, blocks: Any) -> Iterator[Any]:
-        asked.append((threads, len(blocks)))
-        return plain(threads, count, blocks)
+    def counted(*arguments: Any) -> Any:
+        found = ahead(*arguments)
+        epochs.extend(map(len, found))
+        return found
 
-    monkeypatch.setattr(star_counts, "in_order", watched)
-    monkeypatch.setattr(star_counts, "SHARED_WORK", work)
-    for starts, threads in ((2, 8), (5, 2), (6, 4)):
-        asked.clear()
-        history = fgrn.lvm(STATES, hidden=4).learn(rows(), epochs=2, starts=starts, threads=threads, engine="cpu")
-        most = max(min(one) for one in asked)
-        assert history.execution.endswith(f"{starts} starts together, {most} thread{'s' if most > 1 else ''}")
-        assert (most > 1) == (work == 0)
+    monkeypatch.setattr(star_counts, "epochs_of_each", counted)
+    nets, histories = [first, _starlike(kind), _starlike(kind)], []
+    histories.append(nets[0].learn(data, **given))
+    assert max(epochs) == (1 if kind == "longest" else 3 if "accelerate" in options else star_counts.EPOCHS_AHEAD)
+    monkeypatch.setattr(star_counts, "EPOCHS_AHEAD", 1)
+    histories.append(nets[1].learn(data, **given))
+    monkeypatch.setattr(em, "engine_mstep", lambda *_: None)  # tables are updated by NumPy
+    histories.append(nets[2].learn(data, **given))
+    assert nets[0] == nets[1] == nets[2]
+    for name in ("starts", "log_likelihood", "objective", "row_counts"):
+        assert all(np.array_equal(getattr(histories[0], name), getattr(one, name)) for one in histories)
+
+
+def test_a_watcher_ends_learning_at_its_epoch_though_others_were_run_ahead() -> None:
+    data = rows(300)
+    nets = [fgrn.lvm(STATES, hidden=4) for _ in range(2)]
+    seen: list[int] = []
+    history = nets[0].learn(data, epochs=50, engine="cpu", watch=lambda _, epoch, __: seen.append(epoch) or epoch == 4)
+    nets[1].learn(data, epochs=5, engine="cpu")
+    assert seen == [0, 1, 2, 3, 4]
+    assert history.epochs == 5
+    assert nets[0] == nets[1]
+
+
+def test_a_line_that_loses_its_counts_while_epochs_are_run_ahead_keeps_its_values(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = {**{f"Y{i}": [0] * 40 for i in range(6)}, "Z": [0, 1] * 20}
+    unlike = np.array([[0.9, 0.1], [0.1, 0.9]])  # each epoch makes the second state less probable by far
+    learnt = []
+    for ahead in (16, 1):
+        monkeypatch.setattr(star_counts, "EPOCHS_AHEAD", ahead)
+        net = fgrn.lvm(dict.fromkeys(rows, 2), hidden=2)
+        blocks = [
+            replace(one, prior=[1 - 1e-290, 1e-290]) if isinstance(one, fgrn.Source)
+            else replace(one, table=unlike, learn=False) if isinstance(one, fgrn.SISO) and one.output.name != "Z"
+            else one
+            for one in net.blocks
+        ]  # fmt: skip
+        net = fgrn.Network(blocks)
+        history = net.learn(rows, epochs=20, engine="cpu", seed=3, merge=False)
+        learnt.append((net, history.log_likelihood, history.not_estimated))
+    assert learnt[0][0] == learnt[1][0]
+    assert np.array_equal(learnt[0][1], learnt[1][1])
+    assert learnt[0][2] == learnt[1][2] == {"Z": (1,)}
 
 
 def test_a_start_that_finds_an_impossible_row_is_explained_as_alone() -> None:
@@ -247,25 +326,24 @@ def test_a_start_that_finds_an_impossible_row_is_explained_as_alone() -> None:
 def test_starts_whose_epochs_are_short_run_one_after_the_other() -> None:
     rule = Rule(epochs=10, starts=6)
     for counted, at_once in ((1_000, 1), (20_000, 2), (40_000, 1)):  # 40,000 rows are blocks for several threads
-        assert (
-            execution.starts_at_once(CountingMethod("star", counted, 30_000, 2, shareable=True), rule, None) == at_once
-        )
+        method = CountingMethod("star", counted, 30_000, 2, shareable=True)
+        assert execution.starts_at_once(method, rule, None, together=1) == at_once
 
 
 @pytest.mark.slow
 def test_an_error_in_a_start_is_that_of_the_first_and_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "SHORT_EPOCH", 10**6)
     monkeypatch.setattr(execution, "CELLS_TOGETHER", 0)
-    counted = em.updated
-    parameters: set[int] = set()
+    ended = em._has_converged
+    threads: set[int] = set()
 
     def failing(*given: Any, **options: Any) -> Any:
-        parameters.add(threading.get_ident())
-        if len(parameters) == 2:
+        threads.add(threading.get_ident())
+        if len(threads) == 2:
             raise ValueError("of one start")
-        return counted(*given, **options)
+        return ended(*given, **options)
 
-    monkeypatch.setattr(em, "updated", failing)
+    monkeypatch.setattr(em, "_has_converged", failing)
     with pytest.raises(ValueError, match="of one start"):
         fgrn.lvm(STATES, hidden=4).learn(rows(400), epochs=100_000, starts=2, threads=2, engine="cpu")
 

@@ -21,7 +21,7 @@ from .kernels.arguments import ChainRows, ChainTables, KnownRows, PathRows, Star
 from .linear import Loaded
 from .matrices import MatrixPrepared, tree_of_matrices
 from .packs import Known, aligned_zeros, kernel_array, known_entries, padded
-from .protocol import Engine, RowCounts
+from .protocol import Asked, Engine, EpochCounts, MStep
 from .registry import get
 from .row_blocks import blocks_of_rows, thread_count
 from .scanners import BlockScanner
@@ -282,15 +282,11 @@ class Prepared:
         """See `fgrn.engines.CountsTogether`: possible for stars whose rows are all one block."""
         return self.kernel == "star" and len(self.blocks) == 1 and self.evidence.disk is None
 
-    def counts_of_each(self, values: Sequence[np.ndarray], expect: bool) -> Sequence[RowCounts | None]:
+    def epochs_of_each(
+        self, asked: Sequence[Asked], expect: bool, mstep: MStep | None
+    ) -> Sequence[Sequence[EpochCounts]]:
         """See `fgrn.engines.CountsTogether`."""
-        return star_counts.counts_of_each(self, values, expect)
-
-    def threads_of_each(self, vectors: int) -> int:
-        """See `fgrn.engines.CountsTogether`: as `star_counts.counts_of_each` shares its vectors."""
-        visited = vectors * len(self.star_rows(self.blocks[0]).entries) * self.tape.regions[0].stride
-        threads = self.threads if visited > star_counts.SHARED_WORK else 1
-        return min(threads, len(blocks_of_rows(vectors, -(-vectors // threads))))
+        return star_counts.epochs_of_each(self, asked, expect, mstep)
 
     def star_rows(self, rows: slice) -> StarRows:
         """Return the evidence in a block of rows of a star.

@@ -14,10 +14,10 @@ from .cycles import TableMessages, counts_from_messages, table_messages, transpo
 from .kernels.arguments import RowBooks, ShownMessages, StarTables, Tables, Totals, Work
 from .kernels.basics import FAINT
 from .packs import Joint, aligned_zeros, load_joint, padded
-from .protocol import PARTS, Buffers, RowCounts
+from .protocol import PARTS, Asked, Buffers, RowCounts
 from .protocol import Loaded as AnyLoaded
 from .row_blocks import in_order, put_together, sum_of_blocks
-from .star_counts import counts_of_block, counts_of_each
+from .star_counts import counts_of_block, epochs_of_each
 from .stars import Ray
 
 if TYPE_CHECKING:
@@ -200,8 +200,8 @@ class Loaded:
             if disk is not None:
                 disk.release()
 
-        if mine.counts_together and (alone := counts_of_each(mine, [self.values], expect)[0]) is not None:
-            return alone
+        if mine.counts_together and (alone := epochs_of_each(mine, [Asked(self.values)], expect, None)[0]):
+            return alone[0].counts
         found = sum_of_blocks(mine.threads, lambda rows: self.counts_of(rows, expect), mine.blocks, after)
         if found is None:
             return RowCounts(np.zeros(mine.plan.layout.size), 0.0, NO_ROWS)

@@ -158,6 +158,49 @@ class Prepared(Protocol):
         """Lay out parameters, a flat vector in the plan's layout, and the current values of soft evidence."""
 
 
+class MStep(NamedTuple):
+    """An M-step by which an engine can update parameters itself: lines are counts plus smoothing, over their sum.
+
+    smoothing   counts to add to each cell; empty if there are none
+    lines       the offset of each line (row of a table, prior), and the number of cells at the end
+    learnt      for each line, whether it is learnt: others keep their values
+    least       a line with a smaller total has no counts: the engine leaves such an update to its caller
+    in_pairs    whether lines are summed in the order of `numpy.add.reduceat`, instead of cell by cell
+    """
+
+    smoothing: np.ndarray
+    lines: np.ndarray
+    learnt: np.ndarray
+    least: float
+    in_pairs: bool
+
+
+class Asked(NamedTuple):
+    """Parameters to count the rows under, and how many epochs of EM may follow from there without asking again.
+
+    values   the parameters, in the plan's layout
+    epochs   the number of epochs, the first of which begins with the parameters, at most
+    least    no other epoch follows if the log-likelihood of the first is less
+    gain     nor if that of a later one gains less than this
+    """
+
+    values: np.ndarray
+    epochs: int = 1
+    least: float = -np.inf
+    gain: float = -np.inf
+
+
+class EpochCounts(NamedTuple):
+    """An epoch that an engine ran: its parameters, the expected counts of all rows, and the updated parameters.
+
+    The update is a read-only array, with which the next epoch begins; None where it is left to the caller.
+    """
+
+    values: np.ndarray
+    counts: RowCounts
+    updated: np.ndarray | None
+
+
 @runtime_checkable
 class CountsTogether(Protocol):
     """Rows laid out by an engine that can count them under several vectors of parameters in one call.
@@ -167,14 +210,14 @@ class CountsTogether(Protocol):
 
     counts_together: bool
 
-    def counts_of_each(self, values: Sequence[np.ndarray], expect: bool) -> Sequence[RowCounts | None]:
-        """Return the expected counts of all rows under each vector of parameters, as `Loaded.counts` returns them.
+    def epochs_of_each(
+        self, asked: Sequence[Asked], expect: bool, mstep: MStep | None
+    ) -> Sequence[Sequence[EpochCounts]]:
+        """Run epochs from each vector of parameters, with expected counts as `Loaded.counts` returns them.
 
-        None for a vector that has to be counted by itself, since a row is next to impossible under it.
+        One epoch from each if there is no M-step. None at all from a vector that has to be counted by itself, since a
+        row is next to impossible under it.
         """
-
-    def threads_of_each(self, vectors: int) -> int:
-        """Return how many threads share a call with so many vectors of parameters: one, if there is little to do."""
 
 
 class Engine(Protocol):

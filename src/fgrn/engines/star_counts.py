@@ -1,24 +1,23 @@
 """Expected counts of a star (one Diverter, its Sources and leaves) under one vector of parameters, or several at once.
 
-Where all rows are one block, a call of the kernel makes the joint tables, counts the rows and unpacks the counts; given
-several vectors of parameters, as by random starts that learn together, threads share these. Each vector has the same
-counts, to the last bit, whichever others it is counted with.
+Where all rows are one block, a call of the kernel makes the joint tables, counts the rows, unpacks the counts and
+updates the parameters, for some epochs in a row: with few rows this takes less time than a call from Python. Given
+several vectors of parameters, as by random starts that learn together, it does so for one after the other. Each has
+the same counts, to the last bit, whichever others it is counted with and however many epochs a call runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import kernels
-from .kernels.arguments import StarRoom, StarWork
+from .kernels.arguments import StarEpochs, StarRoom, StarWork
 from .kernels.basics import code_for
 from .packs import Joint, PackPlan, aligned_empty, aligned_zeros, padded
-from .protocol import RowCounts
-from .row_blocks import blocks_of_rows, in_order
+from .protocol import Asked, EpochCounts, MStep, RowCounts
 
 if TYPE_CHECKING:
     from .cpu import Prepared
@@ -26,15 +25,13 @@ if TYPE_CHECKING:
 STAR_BYTES = 2**13
 """Of the products of one block of rows of a star: they stay in the first-level cache until they are scattered."""
 
-SHARED_WORK = 2**19
-"""States visited in all, below which one thread is done about as soon: waking another and waiting for it takes 0.1 ms.
-
-Ten starts of 100 epochs with 10 columns and 10 states, two threads beside one: 1.15 times as long with 300 rows, 0.97
-with 1,000, 0.74 with 3,000, 0.65 with 10,000 and 0.54 with 30,000. Threads with a group of starts each, which never
-wait for each other but for the interpreter's lock, took as long as one up to 10,000 rows, without smoothing.
+EPOCHS_AHEAD, WORK_AHEAD, CELLS_AHEAD = 16, 2**20, 2**20
+"""What a call runs ahead for each vector of parameters, at most: epochs, and states visited in these (about a
+millisecond); and cells of the counts of all vectors and epochs, 8 MiB.
 """
 
 NOTHING, NO_NUMBERS, NO_ROWS = np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.intp)
+NO_UPDATE = MStep(NOTHING, np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.bool_), 0.0, False)
 
 
 def star_work(stride: int) -> StarWork:
@@ -53,35 +50,60 @@ def star_room(plan: PackPlan, cells: int, posteriors: int, rows: int) -> StarRoo
     )  # fmt: skip
 
 
-def counts_of_each(mine: Prepared, values: Sequence[np.ndarray], expect: bool) -> list[RowCounts | None]:
-    """Return the expected counts of all rows, one block, under each vector of parameters; None where rows are doubtful.
-
-    Threads share the vectors, if these are several and there is enough to do.
-    """
-    every = np.array(values, dtype=np.float64)
-    counts, likelihoods = np.zeros((len(every), mine.plan.layout.size)), np.empty(len(every))
+def epochs_of_each(
+    mine: Prepared, asked: Sequence[Asked], expect: bool, mstep: MStep | None
+) -> list[list[EpochCounts]]:
+    """Run epochs on all rows, one block, from each vector of parameters; none where rows are doubtful."""
+    values = np.array([one.values for one in asked], dtype=np.float64)
+    count, cells = values.shape
+    most = 1 if mstep is None else epochs_at_most(mine, count)
+    epochs = [min(one.epochs, most) for one in asked]
+    longest = max(epochs)
+    whole = StarEpochs(
+        values, np.array(epochs, dtype=np.int64), np.array([one.least for one in asked], dtype=np.float64),
+        np.array([one.gain for one in asked], dtype=np.float64), np.zeros((count, longest, cells)),
+        np.empty((count, longest)), np.empty((count, longest, 0 if mstep is None else cells)),
+        np.zeros((count, 2), dtype=np.int64),
+    )  # fmt: skip
     known, weights = mine.star_rows(mine.blocks[0]), mine.weights_of(mine.blocks[0])
 
-    def work(some: slice | None = None) -> None:
-        room, work = mine.star_room()
-        outcome = (every, counts, likelihoods) if some is None else (every[some], counts[some], likelihoods[some])
-        arguments = (
-            len(weights), known, mine.packing.packing, mine.maps, mine.star_sizes, room, work, weights, expect, True,
-            *outcome,
-        )  # fmt: skip
-        _star_code(arguments)(*arguments)
-        mine.star_rooms.append((room, work))
+    room, work = mine.star_room()
+    arguments = (
+        len(weights), known, mine.packing.packing, mine.maps, mine.star_sizes, room, work, weights, expect, True,
+        NO_UPDATE if mstep is None else mstep, whole,
+    )  # fmt: skip
+    _star_code(arguments)(*arguments)
+    mine.star_rooms.append((room, work))
+    return [_epochs_from(one.values, whole, vector) for vector, one in enumerate(asked)]
 
-    if len(every) == 1:
-        work()
-    else:
-        threads = mine.threads_of_each(len(every))
-        for _ in in_order(threads, work, blocks_of_rows(len(every), -(-len(every) // threads))):
-            pass
-    return [
-        None if isnan(likelihood) else RowCounts(found, likelihood, NO_ROWS)
-        for found, likelihood in zip(counts, likelihoods.tolist(), strict=True)
-    ]
+
+def _epochs_from(values: np.ndarray, found: StarEpochs, vector: int) -> list[EpochCounts]:
+    """Return the epochs that the kernel ran from one of several vectors of parameters."""
+    counted, updates = found.done[vector].tolist()
+    epochs = []
+    for epoch, likelihood in enumerate(found.likelihoods[vector, :counted].tolist()):
+        updated = _read_only(found.updated[vector, epoch]) if epoch < updates else None
+        epochs.append(EpochCounts(values, RowCounts(found.counts[vector, epoch], likelihood, NO_ROWS), updated))
+        values = values if updated is None else updated
+    return epochs
+
+
+def _read_only(values: np.ndarray) -> np.ndarray:
+    """Return a read-only copy of an array, which needs no other copy."""
+    values = values.copy()
+    values.setflags(write=False)
+    return values
+
+
+def epochs_at_most(mine: Prepared, vectors: int) -> int:
+    """Return the number of epochs that a call runs from each of so many vectors of parameters, at most."""
+    cells = CELLS_AHEAD // (vectors * max(1, mine.plan.layout.size))
+    return max(1, min(EPOCHS_AHEAD, WORK_AHEAD // max(1, visited(mine)), cells))
+
+
+def visited(mine: Prepared) -> int:
+    """Return how many states the kernel visits in an epoch."""
+    return len(mine.star_rows(mine.blocks[0]).entries) * mine.tape.regions[0].stride
 
 
 STAR_CODE: dict[np.dtype, Callable[..., Any]] = {}
@@ -89,7 +111,7 @@ STAR_CODE: dict[np.dtype, Callable[..., Any]] = {}
 
 
 def _star_code(arguments: tuple[Any, ...]) -> Callable[..., Any]:
-    """Return the machine code of the kernel for arguments as `counts_of_each` makes them."""
+    """Return the machine code of the kernel for arguments as `epochs_of_each` makes them."""
     kind = arguments[1].entries.dtype
     code = STAR_CODE.get(kind)
     if code is None:
@@ -102,7 +124,7 @@ def counts_of_block(
 ) -> tuple[float, np.ndarray]:
     """Add the counts of packs in a block of rows to `joint`; returns its log-likelihood, and the doubtful rows."""
     weights = mine.weights_of(rows)
-    doubtful, depth, likelihood = np.zeros(len(weights), dtype=np.bool_), np.zeros(1), np.empty(1)
+    doubtful, depth, likelihood = np.zeros(len(weights), dtype=np.bool_), np.zeros(1), np.empty((1, 1))
     depth[0] = np.inf if tables.deep else 0.0
     room = StarRoom(
         tables.tables, tables.shifts, tables.base, depth, NOTHING, NO_NUMBERS, NOTHING, joint, NOTHING, doubtful
@@ -110,7 +132,11 @@ def counts_of_block(
     work = mine.star_work()
     found = kernels.star(
         len(weights), mine.star_rows(rows), mine.packing.packing, mine.maps, mine.star_sizes, room, work, weights,
-        expect, False, values[None], np.zeros((1, 0)), likelihood,
+        expect, False, NO_UPDATE,
+        StarEpochs(
+            values[None], np.ones(1, dtype=np.int64), np.zeros(1), np.zeros(1), np.zeros((1, 1, 0)), likelihood,
+            np.zeros((1, 1, 0)), np.zeros((1, 2), dtype=np.int64),
+        ),
     )  # fmt: skip
     mine.done_with(work)
-    return float(likelihood[0]), np.flatnonzero(doubtful) if found else NO_ROWS
+    return float(likelihood[0, 0]), np.flatnonzero(doubtful) if found else NO_ROWS

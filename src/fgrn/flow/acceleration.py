@@ -17,6 +17,7 @@ Scandinavian Journal of Statistics 35 (2008), scheme S3.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 
@@ -70,21 +71,25 @@ def extrapolated(
     spec: Specification, first: np.ndarray, second: np.ndarray, third: np.ndarray, longest: float
 ) -> tuple[np.ndarray, float]:
     """Return the parameters extrapolated from three consecutive ones, and the step length (see the module)."""
-    layout = spec.layout
+    layout, size = spec.layout, spec.layout.size
     r = second - first
-    v = third - second - r
-    norm = float(np.linalg.norm(v))
-    length = max(1.0, min(float(np.linalg.norm(r)) / norm, longest)) if norm else 1.0
-    ahead, end_of_third = first + 2 * length * r + length**2 * v, third[layout.size :]
-    ahead, third, end = ahead[: layout.size], third[: layout.size], ahead[layout.size :]
-    ahead = np.where((ahead > 0) & (third > 0), ahead, third)
-    sums = np.repeat(np.add.reduceat(ahead, layout.lines), np.diff(layout.lines, append=layout.size))
-    tables: np.ndarray = np.where(spec.learnt, ahead / sums, third)
+    v = third - second
+    v -= r
+    norm = sqrt(v @ v)
+    length = max(1.0, min(sqrt(r @ r) / norm, longest)) if norm else 1.0
+    ahead = first + 2 * length * r + length**2 * v
+    tables, ends = ahead[:size], third[:size]
+    if not (tables.min(initial=1.0) > 0 and ends.min(initial=1.0) > 0):
+        tables = np.where((tables > 0) & (ends > 0), tables, ends)
+    tables = tables / np.add.reduceat(tables, layout.lines).take(layout.line_of)
+    if not spec.all_learnt:
+        tables = np.where(spec.learnt, tables, ends)
     for number, form in spec.learnt_forms:
         layout.table(tables, number)[...] = form.projected(layout.table(tables, number))
     if spec.constraints is not None:
-        tables = np.where(spec.learnt, spec.constraints.met(layout, tables, third, spec.supported), third)
-    if spec.leaves is None:
-        return tables, length
-    end = np.where(spec.learnt_moments, end, end_of_third)
-    return np.concatenate([tables, spec.leaves.within_limits(end, end_of_third)]), length
+        tables = np.where(spec.learnt, spec.constraints.met(layout, tables, ends, spec.supported), ends)
+    if spec.leaves is not None:
+        moments = np.where(spec.learnt_moments, ahead[size:], third[size:])
+        tables = np.concatenate([tables, spec.leaves.within_limits(moments, third[size:])])
+    tables.setflags(write=False)  # so that it is not copied
+    return tables, length

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..core import settings
-from ..engines import CountsTogether, Engine, Prepared, RowCounts
+from ..engines import Asked, CountsTogether, Engine, MStep, Prepared, RowCounts
 from ..plan.plan import Plan, Program
 from ..plan.schedule import Programs
 from ..tables.encoded import Evidence
@@ -42,16 +42,16 @@ class Counts:
         )
 
 
-@dataclass(frozen=True)
-class CountEach:
-    """Counts rows under several vectors of parameters in one call.
+class CountedEpoch(NamedTuple):
+    """An epoch: its parameters, the expected counts under them and, if the engine has computed it, their update."""
 
-    count     from the vectors to the counts under each; None for one that has to be counted by itself
-    threads   from a number of vectors to that of the threads which share such a call
-    """
+    values: np.ndarray
+    counts: Counts
+    updated: np.ndarray | None
 
-    count: Callable[[Sequence[np.ndarray]], Sequence[Counts | None]]
-    threads: Callable[[int], int]
+
+CountEach: TypeAlias = Callable[[Sequence[Asked], MStep | None], Sequence[Sequence[CountedEpoch]]]
+"""From several vectors of parameters to some epochs of each; no epoch of one that has to be counted by itself."""
 
 
 def decayed(running: np.ndarray | None, fresh: np.ndarray, step: float) -> np.ndarray:
@@ -131,7 +131,7 @@ class LocalEStep:
         prepared = self._counting
         if not isinstance(prepared, CountsTogether) or not prepared.counts_together:
             return None
-        return CountEach(partial(self._count_each, prepared), prepared.threads_of_each)
+        return partial(self._count_each, prepared)
 
     def count(self, values: np.ndarray) -> Counts:
         """Return the expected counts under these parameters."""
@@ -144,14 +144,16 @@ class LocalEStep:
             replace(self, merge=False).count(values)  # to name the rows as they are in the table
         return self._checked(found)
 
-    def _count_each(self, prepared: CountsTogether, values: Sequence[np.ndarray]) -> list[Counts | None]:
-        """Return the expected counts under each of several vectors of parameters; None for one to be counted alone."""
+    def _count_each(
+        self, prepared: CountsTogether, asked: Sequence[Asked], mstep: MStep | None
+    ) -> list[list[CountedEpoch]]:
+        """Return the epochs that the engine runs from each of several vectors of parameters."""
         try:
-            every = prepared.counts_of_each(values, self.expect)
+            every = prepared.epochs_of_each(asked, self.expect, mstep)
         finally:
             if self.rests:
                 self._counting.rest()
-        return [None if found is None else self._checked(found) for found in every]
+        return [[CountedEpoch(values, self._checked(counts), new) for values, counts, new in one] for one in every]
 
     def count_with_posterior(self, values: np.ndarray, edge: int) -> tuple[Counts, np.ndarray]:
         """Return the expected counts, and the posterior of a variable in each row, (rows, states)."""

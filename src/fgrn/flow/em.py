@@ -12,25 +12,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from threading import Event, RLock
+from threading import RLock
 from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from ..core.exceptions import LearningError
-from ..engines import in_order
+from ..engines import Asked, MStep
 from ..plan.plan import Layout
 from .acceleration import Extrapolation
 from .counts import CountEach, Counts
 from .esteps import EStep, ESteps, Explained, Recount, WholeEStep
 from .history import History, training_record
 from .minibatch import one_pass
-from .mstep import Smoothing, named_lines, uncounted, unmoved, updated, updated_each
+from .mstep import Smoothing, engine_mstep, named_lines, uncounted, unmoved, updated
 from .parameters import Parameters, Specification, kept_by_engine, random_start
 from .rule import Rule
+from .start_queue import StartQueue
 
 __all__ = ["EStep", "ESteps", "Explained", "History", "Keeper", "Outcome", "Rule", "Start", "Watcher", "WholeEStep",
            "learn", "outcome", "training_record"]  # fmt: skip
@@ -131,19 +131,19 @@ def learn(
 ) -> tuple[Parameters, History]:
     """Run EM from several starts and return the best; the first start continues from the given parameters.
 
-    Some may be run at once: on threads, or together, with one call of the E-step that counts for all of them. The
-    results are the same, and the calls of `watch` and `keeper` mixed.
+    Some may be run at once, on so many threads, and some together, with one call of the E-step that counts for all of
+    them (see `start_queue`). The results are the same, and the calls of `watch` and `keeper` mixed.
     """
     if watch is not None and not callable(watch):
         raise LearningError(f"'watch' must be a function of (start, epoch, log-likelihood). Got {watch!r} instead.")
     starts: list[Start] = []
     if keeper is not None:
         parameters, starts = keeper.begun(spec, parameters, rule)
-    one_at_a_time, has_failed = RLock(), Event()
+    one_at_a_time = RLock()
 
     def watched(number: int, epoch: int, per_row: float) -> object:
         with one_at_a_time:
-            return has_failed.is_set() or (watch is not None and watch(number, epoch, per_row))
+            return watch is not None and watch(number, epoch, per_row)
 
     def kept(number: int, start: Start, ended: bool = False) -> None:
         with one_at_a_time:
@@ -154,7 +154,7 @@ def learn(
     def drawn_for(number: int) -> Parameters:
         return random_start(spec, parameters, rule.seed, number, again=number > 0)
 
-    def run(number: int) -> Generator[np.ndarray, _Counted]:
+    def run(number: int) -> _Run:
         begun = drawn_for(number)
         with one_at_a_time:
             while len(starts) <= number:  # those before may be about to begin, on another thread
@@ -165,22 +165,13 @@ def learn(
             if starts[number].validations:
                 final = max(starts[number].validations)
             else:
-                counted = yield starts[number].parameters.values
-                final = counted.counts.log_likelihood + counted.log_prior
+                (counted,) = yield Asked(starts[number].parameters.values)
+                final = counted.objective
             kept(number, replace(starts[number], final=final), ended=True)
 
-    def run_together(numbers: Sequence[int]) -> None:
-        try:
-            _in_step([run(number) for number in numbers], counted)
-        except BaseException:
-            has_failed.set()  # the others can stop
-            raise
-
-    counted = partial(_counted, esteps, spec, smoothing, esteps.together if starts_together > 1 else None)
-    every = range(rule.starts)
-    groups = [every[first : first + starts_together] for first in every[::starts_together]]
-    for _ in in_order(starts_at_once, run_together, groups):
-        pass
+    mstep = engine_mstep(spec, smoothing) if esteps.cycles is None else None
+    counted = partial(_counted, esteps.whole, esteps.together, spec, smoothing, mstep)
+    StartQueue(map(run, range(rule.starts)), counted, starts_together, starts_at_once).run()
     finals = [start.final for start in starts] if rule.starts > 1 else []
     best = int(np.argmax(np.array(finals, dtype=np.float64))) if finals else 0
     learnt, history = outcome(starts, best, finals, spec.layout)
@@ -200,6 +191,7 @@ def outcome(starts: Sequence[Start], best: int, finals: Sequence[float | None], 
 class _Counted(NamedTuple):
     """The E-step under one vector of parameters: counts, the log prior and, if known, the updated parameters."""
 
+    values: np.ndarray
     counts: Counts
     log_prior: float
     updated: np.ndarray | None = None
@@ -210,40 +202,40 @@ class _Counted(NamedTuple):
         return self.counts.log_likelihood + self.log_prior
 
 
-def _in_step(
-    runs: Sequence[Generator[np.ndarray, _Counted]], counted: Callable[[list[np.ndarray]], list[_Counted]]
-) -> None:
-    """Run several starts until all have ended; in each step, one call counts the rows for all of them."""
-    asked: dict[Generator[np.ndarray, _Counted], np.ndarray] = {}
-    for run in runs:
-        with suppress(StopIteration):  # it had ended before
-            asked[run] = next(run)
-    while asked:
-        for run, answer in zip(list(asked), counted(list(asked.values())), strict=True):
-            try:
-                asked[run] = run.send(answer)
-            except StopIteration:
-                del asked[run]
+_Run: TypeAlias = Generator[Asked, list[_Counted]]
+"""A start that runs: it asks for the counts under its parameters, and may be given those of the next epochs as well."""
 
 
 def _counted(
-    esteps: ESteps,
+    estep: EStep,
+    together: CountEach | None,
     spec: Specification,
     smoothing: Smoothing,
-    together: CountEach | None,
-    asked: Sequence[np.ndarray],
-) -> list[_Counted]:
-    """Count all rows under each of several vectors of parameters, in one call (`together`) if that is possible.
+    mstep: MStep | None,
+    asked: Sequence[Asked],
+) -> list[list[_Counted]]:
+    """Count all rows under each of several vectors of parameters, in one call if that is possible.
 
-    With these the prior and the update of all are computed at once, too.
+    Such a call may run several epochs from each vector: as many as are asked for, if the engine can take the M-step.
     """
-    if together is None or len(asked) == 1:
-        alone = [(values, esteps.whole.count(values)) for values in asked]
-        return [_Counted(counts, smoothing.log_prior(spec, values, counts.values)) for values, counts in alone]
-    every = [one or esteps.whole.count(values) for one, values in zip(together.count(asked), asked, strict=True)]
-    priors = smoothing.log_priors(spec, np.array(asked))
-    updates = updated_each(spec, np.array([counts.values for counts in every]), smoothing)
-    return [_Counted(*one) for one in zip(every, priors, updates, strict=True)]
+
+    def alone(values: np.ndarray) -> list[_Counted]:
+        counts = estep.count(values)
+        return [_Counted(values, counts, smoothing.log_prior(spec, values, counts.values))]
+
+    if together is None:
+        return [alone(one.values) for one in asked]
+    firsts = smoothing.log_priors(spec, [one.values for one in asked])
+    # the least objective that was asked for, less the log prior, is the least log-likelihood
+    every = together([one._replace(least=one.least - prior) for one, prior in zip(asked, firsts, strict=True)], mstep)
+    later = iter(smoothing.log_priors(spec, [epoch.values for epochs in every for epoch in epochs[1:]]))
+    found = []
+    for one, prior, epochs in zip(asked, firsts, every, strict=True):
+        answer: list[_Counted] = []
+        for values, counts, following in epochs:
+            answer.append(_Counted(values, counts, next(later) if answer else prior, following))
+        found.append(answer or alone(one.values))
+    return found
 
 
 class _Epoch(NamedTuple):
@@ -266,7 +258,7 @@ def _epochs(
     number: int,
     watch: Watcher | None,
     keep: Callable[[Start], None],
-) -> Generator[np.ndarray, _Counted]:
+) -> _Run:
     """Run the remaining epochs of a start, as a generator that yields parameters and receives their counts.
 
     Args:
@@ -281,8 +273,10 @@ def _epochs(
         keep: called with the state of the start after every epoch.
     """
     (before, begun), resumed = origin, start
-    while not start.has_ended(rule):
-        epoch = yield from _epoch(esteps, spec, before, start, rule, smoothing, number)
+    known: list[_Counted] = []
+    ended = start.has_ended(rule)
+    while not ended:
+        epoch = yield from _epoch(esteps, spec, before, start, rule, smoothing, number, known)
         counts, began_with = epoch.counts, epoch.began_with
         per_row = counts.log_likelihood / max(counts.weight, sys.float_info.min)
         stopped = watch is not None and watch(number, start.epochs, per_row) is True
@@ -307,7 +301,8 @@ def _epochs(
             validations=validations,
             best=best,
         )
-        if start.has_ended(rule):
+        ended = start.has_ended(rule)
+        if ended:
             start = _ended(spec, start, counts.values, smoothing, before, (begun, resumed))
             if not kept_by_engine(counts.values) and spec.layout.size:
                 start = replace(start, row_counts=np.add.reduceat(counts.values[: spec.layout.size], spec.layout.lines))
@@ -315,8 +310,15 @@ def _epochs(
 
 
 def _epoch(
-    esteps: ESteps, spec: Specification, before: Parameters, start: Start, rule: Rule, smoothing: Smoothing, number: int
-) -> Generator[np.ndarray, _Counted, _Epoch]:
+    esteps: ESteps,
+    spec: Specification,
+    before: Parameters,
+    start: Start,
+    rule: Rule,
+    smoothing: Smoothing,
+    number: int,
+    known: list[_Counted],
+) -> Generator[Asked, list[_Counted], _Epoch]:
     """Count all rows once, under the current or extrapolated parameters, or batch after batch."""
     ahead, began_with = start.extrapolation.ahead, start.parameters
     if esteps.batches:
@@ -327,14 +329,34 @@ def _epoch(
         counts, prior = passed.counts, smoothing.log_prior(spec, began_with.values, passed.counts.values)
         return _Epoch(counts, counts.log_likelihood + prior, began_with, passed.parameters)
     tried = began_with if ahead is None else replace(began_with, values=ahead)
-    counted = yield tried.values
+    if not known or known[0].values is not tried.values:
+        known[:] = yield _asked(start, tried.values, rule, esteps.weight)
+    counted = known.pop(0)
     succeeded = ahead is not None and counted.objective >= start.objectives[-1]
     if ahead is not None and not succeeded:  # too far: as if it had not been tried
         tried = began_with
-        counted = yield tried.values
+        known[:] = yield Asked(tried.values, min(3, rule.epochs - start.epochs))
+        counted = known.pop(0)
     drawn = tried.undrawn_tables, tried.undrawn_priors
     new = None if counted.updated is None else Parameters(counted.updated, *drawn)
     return _Epoch(counted.counts, counted.objective, tried, new, succeeded)
+
+
+def _asked(start: Start, values: np.ndarray, rule: Rule, weight: float) -> Asked:
+    """Return the question for the counts under some parameters, and for how many epochs of EM from there.
+
+    These are the epochs that are left or, in a round of accelerated EM, those before the next extrapolation. They need
+    not go on if the extrapolated parameters fail, or if an epoch gained so little that learning has converged: `least`
+    is the least objective.
+    """
+    left = rule.epochs - start.epochs
+    if rule.accelerate:
+        state = start.extrapolation
+        if state.ahead is not None:
+            return Asked(values, min(3, left), start.objectives[-1])
+        return Asked(values, min(2 if state.first is None else 1, left))
+    gain = rule.tolerance * weight if rule.tolerance else -np.inf
+    return Asked(values, left, start.objectives[-1] + gain if start.epochs else -np.inf, gain)
 
 
 def _validated(esteps: ESteps, start: Start, parameters: Parameters) -> tuple[tuple[float, ...], np.ndarray | None]:

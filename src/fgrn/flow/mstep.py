@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core import settings
 from ..core.exceptions import LearningError
+from ..engines import MStep
 from ..plan.plan import Layout
 from .parameters import Parameters, Specification, kept_by_engine
 
@@ -19,6 +20,9 @@ ROUNDING = 1e-7
 
 SHORT_LINE = 6
 """Up to this mean number of cells per line `bincount` is faster than `reduceat`: twice as fast with four."""
+
+MOST_IN_PAIRS = 129
+"""Cells of a line that `reduceat` adds in one go: the first, and eight partial sums of at most 128 others."""
 
 MOST_COUNT = 1e100
 """The largest smoothing count: larger ones would dominate any data, and overflow when summed."""
@@ -91,14 +95,14 @@ class Smoothing:
             return 0.0
         if kept_by_engine(counts):
             return counts.alike(values).sum_of_logarithms(self.cells, spec.is_learnt)
-        return self.log_priors(spec, np.asarray(values)[None])[0]
+        return self.log_priors(spec, [np.asarray(values)])[0]
 
-    def log_priors(self, spec: Specification, values: np.ndarray) -> list[float]:
-        """Return the log prior of each of several vectors of parameters, (vectors, cells)."""
-        if self.cells is None:
-            return [0.0] * len(values)
+    def log_priors(self, spec: Specification, vectors: Sequence[np.ndarray]) -> list[float]:
+        """Return the log prior of each of several vectors of parameters."""
+        if self.cells is None or not vectors:
+            return [0.0] * len(vectors)
         where = spec.learnt & (self.cells > 0)
-        cells, values = self.cells, values[:, : spec.layout.size]
+        cells, values = self.cells, np.array(vectors)[:, : spec.layout.size]
         if not where.all():
             cells, values = cells[where], values.compress(where, axis=1)  # rows stay contiguous: the same sums
         with np.errstate(divide="ignore"):
@@ -166,23 +170,21 @@ def updated(
     return Parameters(values, parameters.undrawn_tables, parameters.undrawn_priors)
 
 
-def updated_each(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> Sequence[np.ndarray | None]:
-    """Return new values of all tables and priors for each of several vectors of counts, (vectors, cells).
+def engine_mstep(spec: Specification, smoothing: Smoothing) -> MStep | None:
+    """Return the M-step as an engine can take it itself, with the same bits as `updated`; None if it is another one.
 
-    None for all, if a row has no count, or if tables are not learnt, or not from their own counts alone: see `updated`,
-    which gives the same bits.
+    That is so if tables are not learnt from their own counts alone, or if lines are longer than MOST_IN_PAIRS.
     """
+    layout = spec.layout
     has_more = spec.leaves is not None or spec.constraints is not None or spec.forms is not None
-    if has_more or not (spec.layout.size and spec.all_learnt):
-        return [None] * len(counts)
-    cells, totals = _cells_and_totals(spec, counts, smoothing)
-    is_plain = (totals.min(axis=1) >= LEAST_COUNT) & (totals.max(axis=1) < np.inf)
-    if not is_plain.all():
-        return [None] * len(counts)
-    every = [values.copy() for values in cells / totals.take(spec.layout.line_of, axis=1)]
-    for values in every:
-        values.setflags(write=False)  # so that it is not copied again
-    return every
+    if has_more or not layout.size:
+        return None
+    ends = np.append(layout.lines, layout.size)
+    in_pairs = layout.size > SHORT_LINE * len(layout.lines)
+    if in_pairs and np.diff(ends).max() > MOST_IN_PAIRS:
+        return None
+    cells = np.zeros(0) if smoothing.cells is None else np.array(smoothing.cells)
+    return MStep(cells, ends.astype(np.uint64), spec.learnt[layout.lines], LEAST_COUNT, in_pairs)
 
 
 def uncounted(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> tuple[int, ...]:
@@ -247,14 +249,8 @@ def _cells_and_totals(spec: Specification, counts: np.ndarray, smoothing: Smooth
 
 
 def line_sums(layout: Layout, cells: np.ndarray) -> np.ndarray:
-    """Return the sum of each line of a vector in the plan's layout: of each row of each table, and of each prior.
-
-    Of several vectors, (vectors, cells), those of each.
-    """
+    """Return the sum of each line of a vector in the plan's layout: of each row of each table, and of each prior."""
     if layout.size > SHORT_LINE * len(layout.lines):
-        sums: np.ndarray = np.add.reduceat(cells, layout.lines, axis=-1)
+        sums: np.ndarray = np.add.reduceat(cells, layout.lines)
         return sums
-    if cells.ndim == 1:
-        return np.bincount(layout.line_of, cells)
-    lines = np.add.outer(len(layout.lines) * np.arange(len(cells)), layout.line_of)
-    return np.bincount(lines.ravel(), cells.ravel()).reshape(len(cells), -1)
+    return np.bincount(layout.line_of, cells)

@@ -73,14 +73,13 @@ class Training:
         esteps = esteps_of(estep, self.rule, self.table.weight, held_out)
         method = esteps.method
         together = starts_together(esteps, self.rule, self.watch, self.spec.layout.size)
-        at_once = starts_at_once(method, self.rule, self.watch) if together == 1 else 1
-        shared_by = esteps.together.threads(together) if together > 1 and esteps.together else 1
+        at_once = starts_at_once(method, self.rule, self.watch, together)
         starts = {"starts_at_once": at_once, "starts_together": together}
         learn = partial(em.learn, esteps, self.spec, parameters, self.rule, smooth, self.watch, keeper, **starts)
         with limits_of(method):
             learnt, history = learn() if keeper is None else keeper.journal.finished(learn, keeper.so_far)
         ran = run or {"engine": None, "merge": None}  # rows are counted as they are
-        how = Execution.of(ran["engine"], method, self.table.rows, at_once, len(esteps.batches), together, shared_by)
+        how = Execution.of(ran["engine"], method, self.table.rows, at_once, len(esteps.batches), together)
         history, ran = replace(history, execution=str(how)), {**ran, "kernel": how.kernel}
         record = em.training_record(history, self.table.rows, self.rule, smooth.given, self.holes, ran)
         return learnt, history, record

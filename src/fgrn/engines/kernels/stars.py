@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from .arguments import StarTables
-from .basics import DEEPEST, FAINT, LOG_TWO, ZERO, kernel, once
+from .basics import DEEPEST, FAINT, LOG_TWO, ONE, ZERO, inner, kernel, once
 from .gathers import shift_of, star_products
 from .packing import add_unpacked, fill_joint_tables
 from .vectors import copied, projected, scaled, scattered, set_all
+
+EIGHT = np.uint64(8)
 
 
 @kernel
@@ -80,32 +82,100 @@ def star_counted(total, known, tables, work, weights, doubtful, joint_counts):
     return likelihood + np.log(product), found
 
 
+@once
+def total_in_pairs(x, first, count):
+    """Return the sum of some cells, added in the order of NumPy's `reduceat`: eight partial sums from the second on.
+
+    That order holds up to 128 cells after the first.
+    """
+    total = 0.0
+    rest, at = count - ONE, first + ONE
+    whole = rest - rest % EIGHT
+    if whole:
+        a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        for i in range(at, at + whole, EIGHT):
+            a += x[i]
+            b += x[i + ONE]
+            c += x[i + np.uint64(2)]
+            d += x[i + np.uint64(3)]
+            e += x[i + np.uint64(4)]
+            f += x[i + np.uint64(5)]
+            g += x[i + np.uint64(6)]
+            h += x[i + np.uint64(7)]
+        total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+    for i in range(at + whole, at + rest):
+        total += x[i]
+    return x[first] + total
+
+
+@inner
+def update_lines(update, counts, values, out):
+    """Write the parameters that follow from expected counts; returns False if a learnt line has none.
+
+    The same bits as `fgrn.flow.mstep.updated`.
+    """
+    lines, smoothing = update.lines, update.smoothing
+    for line in range(len(lines) - 1):
+        first, last = lines[line], lines[line + 1]
+        if not update.learnt[line]:
+            for i in range(first, last):
+                out[i] = values[i]
+            continue
+        if len(smoothing):
+            for i in range(first, last):
+                out[i] = counts[i] + smoothing[i]
+        else:
+            for i in range(first, last):
+                out[i] = counts[i]
+        total = 0.0
+        if update.in_pairs:
+            total = total_in_pairs(out, first, last - first)
+        else:
+            for i in range(first, last):
+                total += out[i]
+        if not update.least <= total < np.inf:
+            return False
+        for i in range(first, last):
+            out[i] /= total
+    return True
+
+
 @kernel
-def star(total, known, packing, maps, sizes, room, work, weights, expect, whole, values, counts, likelihoods):
-    """Count the rows of a star under each of several vectors of parameters, (vectors, cells), one after the other.
+def star(total, known, packing, maps, sizes, room, work, weights, expect, whole, update, asked):
+    """Run epochs of EM on the rows of a star, from each of several vectors of parameters, one after the other.
 
     If they are the `whole` table, the joint tables are made and the counts unpacked here, in the same room for every
-    vector; its likelihood is NaN, and its counts stay as they are, if a row is doubtful. Else the room has the joint
-    tables of the only vector, and the counts of packs are left there. `sizes` are the first fields of `StarTables`.
-    Returns how many rows were doubtful, in all.
+    epoch; the epochs of a vector end before one in which a row is doubtful, and after one that has no update. Else the
+    room has the joint tables of the only vector, the only epoch is without an update, and the counts of packs are left
+    in the room. `sizes` are the first fields of `StarTables`. Returns how many rows were doubtful, in all.
     """
     size, stride = sizes
     every = 0
-    for k in range(len(values)):
-        one = values[k]
-        if whole:
-            room.depth[0] = fill_joint_tables(
-                packing, one, maps, room.joint, room.shifts, room.base, room.columns, room.exponents
-            )
-            set_all(room.counts, ZERO, 0.0, np.uint64(len(room.counts)))
-        tables = StarTables(size, stride, room.depth[0] > DEEPEST, room.base, room.joint, room.shifts)
-        likelihood, found = star_counted(total, known, tables, work, weights, room.doubtful, room.counts)
-        if whole and found:
-            likelihood = np.nan
-        elif whole:
-            likelihood += add_unpacked(
-                packing, room.counts, room.posteriors, room.shifts, one, maps, expect, whole, counts[k], room.folded
-            )
-        likelihoods[k] = likelihood
-        every += found
+    for k in range(len(asked.values)):
+        values, least = asked.values[k], asked.least[k]
+        for epoch in range(asked.epochs[k]):
+            if whole:
+                room.depth[0] = fill_joint_tables(
+                    packing, values, maps, room.joint, room.shifts, room.base, room.columns, room.exponents
+                )
+                set_all(room.counts, ZERO, 0.0, np.uint64(len(room.counts)))
+            tables = StarTables(size, stride, room.depth[0] > DEEPEST, room.base, room.joint, room.shifts)
+            likelihood, found = star_counted(total, known, tables, work, weights, room.doubtful, room.counts)
+            every += found
+            if whole and found:
+                break
+            counts = asked.counts[k, epoch]
+            if whole:
+                likelihood += add_unpacked(
+                    packing, room.counts, room.posteriors, room.shifts, values, maps, expect, whole, counts, room.folded
+                )
+            asked.likelihoods[k, epoch] = likelihood
+            asked.done[k, 0] = epoch + 1
+            updated = asked.updated[k, epoch]
+            if not len(update.lines) or not update_lines(update, counts, values, updated):
+                break
+            asked.done[k, 1] = epoch + 1
+            if likelihood < least:
+                break
+            values, least = updated, likelihood + asked.gain[k]
     return every
