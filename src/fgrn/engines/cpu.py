@@ -17,7 +17,17 @@ import numpy as np
 
 from . import kernels, star_counts, wide
 from .cycles import TableMessages
-from .kernels.arguments import ChainRows, ChainTables, KnownRows, PathRows, StarRoom, StarRows, StarWork, Tapes
+from .kernels.arguments import (
+    ChainRows,
+    ChainTables,
+    KnownRows,
+    PathRows,
+    StarEpochs,
+    StarRoom,
+    StarRows,
+    StarWork,
+    Tapes,
+)
 from .linear import Loaded
 from .matrices import MatrixPrepared, tree_of_matrices
 from .packs import Known, aligned_zeros, kernel_array, known_entries, padded
@@ -26,7 +36,7 @@ from .registry import get
 from .row_blocks import blocks_of_rows, thread_count
 from .scanners import BlockScanner
 from .scans import Scan
-from .star_counts import star_room, star_work
+from .star_counts import star_epochs, star_room, star_work
 from .stars import ray_of
 from .tape import Tape, tape_for
 
@@ -162,7 +172,7 @@ class Prepared:
         self._star_rows: dict[int, StarRows] = {}
         self._same = NOTHING
         self._star_work: list[StarWork] = []
-        self.star_rooms: list[tuple[StarRoom, StarWork]] = []  # that no thread is using
+        self.star_rooms: list[tuple[StarRoom, StarWork, StarEpochs]] = []  # that no thread is using
         self.spare: list[np.ndarray] = []  # counts whose memory may be used again: fresh memory is slow the first time
         self.held: list[dict[int, TableMessages]] = []  # the same for messages of all blocks, by their first rows
         self.maps = kernel_array(plan.maps, np.uint64)
@@ -269,13 +279,13 @@ class Prepared:
         """Store arrays taken by `star_work` for reuse by the next block."""
         self._star_work.append(work)
 
-    def star_room(self) -> tuple[StarRoom, StarWork]:
-        """Take arrays for a star under one vector of parameters, for one thread; `star_rooms` receives them back."""
+    def star_room(self) -> tuple[StarRoom, StarWork, StarEpochs]:
+        """Take arrays for epochs of a star, for one thread; `star_rooms` receives them back."""
         try:
             return self.star_rooms.pop()
         except IndexError:  # another thread may have taken the last one
             room = star_room(self.packing, self.tape.joint_size, self.tape.posteriors, self.evidence.rows)
-            return room, star_work(self.tape.regions[0].stride)
+            return room, star_work(self.tape.regions[0].stride), star_epochs(0, 0, 0, 0)
 
     @cached_property
     def counts_together(self) -> bool:

@@ -54,45 +54,49 @@ def epochs_of_each(
     mine: Prepared, asked: Sequence[Asked], expect: bool, mstep: MStep | None
 ) -> list[list[EpochCounts]]:
     """Run epochs on all rows, one block, from each vector of parameters; none where rows are doubtful."""
-    values = np.array([one.values for one in asked], dtype=np.float64)
-    count, cells = values.shape
-    most = 1 if mstep is None else epochs_at_most(mine, count)
-    epochs = [min(one.epochs, most) for one in asked]
-    longest = max(epochs)
-    whole = StarEpochs(
-        values, np.array(epochs, dtype=np.int64), np.array([one.least for one in asked], dtype=np.float64),
-        np.array([one.gain for one in asked], dtype=np.float64), np.zeros((count, longest, cells)),
-        np.empty((count, longest)), np.empty((count, longest, 0 if mstep is None else cells)),
-        np.zeros((count, 2), dtype=np.int64),
-    )  # fmt: skip
     known, weights = mine.star_rows(mine.blocks[0]), mine.weights_of(mine.blocks[0])
-
-    room, work = mine.star_room()
+    count, cells = len(asked), mine.plan.layout.size
+    most = 1 if mstep is None else epochs_at_most(mine, count)
+    room, work, kept = mine.star_room()
+    shape = (count, most, 0 if mstep is None else cells)
+    if len(kept.values) < count or kept.updated.shape[1:] != shape[1:]:
+        kept = star_epochs(*shape, cells)
+    epochs = StarEpochs(*(array[:count] for array in kept))
+    for vector, one in enumerate(asked):
+        epochs.values[vector] = one.values
+        epochs.epochs[vector], epochs.least[vector], epochs.gain[vector] = min(one.epochs, most), one.least, one.gain
+    epochs.done[...] = 0
     arguments = (
         len(weights), known, mine.packing.packing, mine.maps, mine.star_sizes, room, work, weights, expect, True,
-        NO_UPDATE if mstep is None else mstep, whole,
+        NO_UPDATE if mstep is None else mstep, epochs,
     )  # fmt: skip
     _star_code(arguments)(*arguments)
-    mine.star_rooms.append((room, work))
-    return [_epochs_from(one.values, whole, vector) for vector, one in enumerate(asked)]
+    found = [_epochs_from(one.values, epochs, vector) for vector, one in enumerate(asked)]
+    mine.star_rooms.append((room, work, kept))
+    return found
+
+
+def star_epochs(vectors: int, epochs: int, updated: int, cells: int) -> StarEpochs:
+    """Make room for some epochs of each of several vectors of so many cells, and for so many updated cells."""
+    return StarEpochs(
+        np.empty((vectors, cells)), np.empty(vectors, dtype=np.int64), np.empty(vectors), np.empty(vectors),
+        np.empty((vectors, epochs, cells)), np.empty((vectors, epochs)), np.empty((vectors, epochs, updated)),
+        np.empty((vectors, 2), dtype=np.int64),
+    )  # fmt: skip
 
 
 def _epochs_from(values: np.ndarray, found: StarEpochs, vector: int) -> list[EpochCounts]:
-    """Return the epochs that the kernel ran from one of several vectors of parameters."""
+    """Return the epochs that the kernel ran from one of several vectors of parameters, in arrays of their own."""
     counted, updates = found.done[vector].tolist()
     epochs = []
     for epoch, likelihood in enumerate(found.likelihoods[vector, :counted].tolist()):
-        updated = _read_only(found.updated[vector, epoch]) if epoch < updates else None
-        epochs.append(EpochCounts(values, RowCounts(found.counts[vector, epoch], likelihood, NO_ROWS), updated))
+        updated = None
+        if epoch < updates:
+            updated = found.updated[vector, epoch].copy()
+            updated.setflags(write=False)  # so that it is not copied again
+        epochs.append(EpochCounts(values, RowCounts(found.counts[vector, epoch].copy(), likelihood, NO_ROWS), updated))
         values = values if updated is None else updated
     return epochs
-
-
-def _read_only(values: np.ndarray) -> np.ndarray:
-    """Return a read-only copy of an array, which needs no other copy."""
-    values = values.copy()
-    values.setflags(write=False)
-    return values
 
 
 def epochs_at_most(mine: Prepared, vectors: int) -> int:
@@ -134,8 +138,8 @@ def counts_of_block(
         len(weights), mine.star_rows(rows), mine.packing.packing, mine.maps, mine.star_sizes, room, work, weights,
         expect, False, NO_UPDATE,
         StarEpochs(
-            values[None], np.ones(1, dtype=np.int64), np.zeros(1), np.zeros(1), np.zeros((1, 1, 0)), likelihood,
-            np.zeros((1, 1, 0)), np.zeros((1, 2), dtype=np.int64),
+            values[None], np.ones(1, dtype=np.int64), np.zeros(1), np.zeros(1), np.empty((1, 1, 0)), likelihood,
+            np.empty((1, 1, 0)), np.empty((1, 2), dtype=np.int64),
         ),
     )  # fmt: skip
     mine.done_with(work)

@@ -166,6 +166,7 @@ def star(total, known, packing, maps, sizes, room, work, weights, expect, whole,
                 break
             counts = asked.counts[k, epoch]
             if whole:
+                set_all(counts, ZERO, 0.0, np.uint64(len(counts)))
                 likelihood += add_unpacked(
                     packing, room.counts, room.posteriors, room.shifts, values, maps, expect, whole, counts, room.folded
                 )
