@@ -247,7 +247,7 @@ def test_python_names_settings_and_no_options(name: str, tmp_path: Path) -> None
     if error.column is not None:
         assert repr(error.column) in text
     for remedy in error.remedies:
-        assert remedy if isinstance(remedy, str) else remedy.told() in text or remedy.told()[1:] in text
+        assert remedy if isinstance(remedy, str) else remedy.worded() in text or remedy.worded()[1:] in text
 
 
 # What the command line says

@@ -31,17 +31,17 @@ def show_fit(estimator: Any, report: dict[str, Any], as_json: bool, missing: boo
 
 
 def fit_report(
-    estimator: Any, table: Any, classes: Any, back: np.ndarray, output: str, interrupted: bool
+    estimator: Any, table: Any, classes: Any, is_held_out: np.ndarray, output: str, interrupted: bool
 ) -> dict[str, Any]:
-    """Return the summary of a fit on a table in memory; `back` marks its held-out rows."""
-    report = _learnt(estimator, int((~back).sum()), int(back.sum()), output, interrupted)
+    """Return the summary of a fit on a table in memory; `is_held_out` marks its held-out rows."""
+    report = _learnt(estimator, int((~is_held_out).sum()), int(is_held_out.sum()), output, interrupted)
     if classes is not None:
         known = np.array([not is_missing_value(value) for value in classes])
-        for name, rows in (("accuracy", ~back & known), ("accuracy_on_rows_kept_back", back & known)):
+        for name, rows in (("accuracy", ~is_held_out & known), ("accuracy_on_rows_kept_back", is_held_out & known)):
             if rows.any():
                 found = estimator.predict(table.filter(rows)) == classes[rows]
                 report[name] = float(np.mean(found))
-                kind = back if name.endswith("back") else ~back
+                kind = is_held_out if name != "accuracy" else ~is_held_out
                 report[name.replace("accuracy", "rows_with_class")] = int(rows.sum())
                 report[name.replace("accuracy", "rows_without_class")] = int((kind & ~known).sum())
                 _, counts = np.unique(classes[rows].astype(str), return_counts=True)
@@ -50,14 +50,14 @@ def fit_report(
     return report
 
 
-def _learnt(estimator: Any, rows: int, kept_back: int, output: str, interrupted: bool) -> dict[str, Any]:
+def _learnt(estimator: Any, rows: int, held_out: int, output: str, interrupted: bool) -> dict[str, Any]:
     """Return a summary of a fit: rows, epochs, convergence, log-likelihood."""
     history = estimator.history_
     return {
         "model": type(estimator).__name__,
         "file": output,
         "rows": rows,
-        "rows_kept_back": kept_back,
+        "rows_kept_back": held_out,
         "epochs": history.epochs,
         "converged": history.converged,
         "interrupted": interrupted,

@@ -73,7 +73,7 @@ def is_number(label: Label) -> bool:
     return True
 
 
-def named(labels: Labels, codes: np.ndarray) -> np.ndarray:
+def labels_of_codes(labels: Labels, codes: np.ndarray) -> np.ndarray:
     """Return the label of each code, as an array of their common type or, for mixed types, of objects."""
     if isinstance(labels, range):
         return np.asarray(codes, dtype=np.int64)

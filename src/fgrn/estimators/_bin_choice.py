@@ -55,7 +55,7 @@ class ChoosingBins(LatentEstimator):
 
     def _learnable_in_bins(self, X: Any, sample_weight: Any, classes: Classes | None) -> tuple[Evidence, Budget | None]:
         """Return the codes of a table to learn from, in the best bins; and the budget, if some was spent on these."""
-        columns, weights, classes = self._taken(X, sample_weight, classes)
+        columns, weights, classes = self._training_columns(X, sample_weight, classes)
         table, usual = self._learnable_columns(columns, weights, classes), self.schema_
         is_binned = any(column.is_binned for column in usual.values())
         if self.n_bins != "auto" or self.schema is not None or classes is None or not is_binned:

@@ -57,7 +57,7 @@ class ContinuousColumns(LatentEstimator):
             )
         self._leaves = None
         if names:
-            rows = table.here()
+            rows = table.local_rows()
             self._leaves = GaussianLeaves.of(
                 self._hidden_name(), 1, names, self.covariance, rows.numbers, rows.row_weights, release=rows.release
             )
@@ -139,7 +139,7 @@ class ContinuousColumns(LatentEstimator):
     def _filled(self, columns: Columns, data: Any, schema: Schema) -> tuple[dict[str, list[Any]], np.ndarray]:
         filled, sure = super()._filled(columns, data, schema)
         name = self._hidden_name()
-        return self._with_numbers(filled, sure, columns, data, lambda: self._asked(data, [name])[name])
+        return self._with_numbers(filled, sure, columns, data, lambda: self._variable_messages(data, [name])[name])
 
     def _with_numbers(
         self,

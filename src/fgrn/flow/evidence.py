@@ -51,7 +51,7 @@ def encode(
         continuous: the columns of numbers that are kept as they are, beside the codes.
     """
     if isinstance(data, Evidence):
-        return data.on(variables)
+        return data.numbered_by(variables)
     if weights is None and rows is None and not continuous and (one := plain_row(variables, data)) is not None:
         return one
     columns = frames.columns(data, by_value=True)
@@ -84,16 +84,16 @@ def encode(
         if column.is_counted(values):
             counted.append((column, values, codes[:, position]))
             continue
-        codes[:, position], told = column.encode(values, rows)
-        if told is not None:
+        codes[:, position], distributions = column.encode(values, rows)
+        if distributions is not None:
             for measure in (np.max, np.sum):  # the largest first: the sum of the largest numbers overflows
-                scale = np.where(codes[:, position] == SOFT, measure(told, axis=1), 1)
+                scale = np.where(codes[:, position] == SOFT, measure(distributions, axis=1), 1)
                 scale = np.where(scale > 0, scale, 1)  # a row of zeros is impossible, and stays so
                 log_scale = log_scale + np.log(scale)
-                told = told / scale[:, None]
-            soft_columns.append(told)
+                distributions = distributions / scale[:, None]
+            soft_columns.append(distributions)
             soft_offset[edge] = width
-            width += told.shape[1]
+            width += distributions.shape[1]
     for first in range(0, rows, ROWS_AT_ONCE):
         part = slice(first, first + ROWS_AT_ONCE)
         for column, values, out in counted:
@@ -114,8 +114,8 @@ def _continuous_numbers(names: Sequence[str], columns: Mapping[str, Any], rows: 
     if first_beyond(out.T.ravel()) is not None:
         for name, found in zip(names, out.T, strict=True):
             if (wrong := first_beyond(found)) is not None:
-                row, told = wrong
-                raise EvidenceError(f"{found[row]} {told}", row=row, column=name, value=float(found[row]))
+                row, problem = wrong
+                raise EvidenceError(f"{found[row]} {problem}", row=row, column=name, value=float(found[row]))
     return out
 
 

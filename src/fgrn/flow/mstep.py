@@ -90,7 +90,7 @@ class Smoothing:
         if self.cells is None:
             return 0.0
         if kept_by_engine(counts):
-            return counts.alike(values).sum_of_logarithms(self.cells, spec.is_learnt)
+            return counts.vector_of(values).sum_of_logarithms(self.cells, spec.is_learnt)
         return self.log_priors(spec, np.asarray(values)[None])[0]
 
     def log_priors(self, spec: Specification, values: np.ndarray) -> list[float]:

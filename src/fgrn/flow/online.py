@@ -91,7 +91,7 @@ class Online:
         fresh = np.asarray(counts.values) / counts.weight
         return decayed(self.running, fresh, self.step(counts.weight))
 
-    def closed(self, running: np.ndarray, weight: float) -> None:
+    def close_batch(self, running: np.ndarray, weight: float) -> None:
         """Update the running counts with a batch."""
         self.batches, self.weight, self.running = self.batches + 1, self.weight + weight, running
 
@@ -159,7 +159,7 @@ def without_smoothing(
 
 
 @dataclass
-class Decayed:
+class OnlineEStep:
     """The E-step of online learning: the counts of a batch, added to the decayed counts of earlier batches."""
 
     rows: EStep
@@ -183,4 +183,4 @@ class Decayed:
 
     def close(self) -> None:
         """Update the running counts with the batch, after its last epoch."""
-        self.online.closed(self.latest, self.weight)
+        self.online.close_batch(self.latest, self.weight)

@@ -203,7 +203,7 @@ class WiredModel:
         if spec.forms:
             raise LearningError("are for networks all of whose tables are free.", setting="constraints")
         found = Constraints.of(constraints, spec.layout, self._code_of_level, spec.leaves)
-        frozen = np.flatnonzero(found.named & ~spec.learnt)
+        frozen = np.flatnonzero(found.constrained & ~spec.learnt)
         if len(frozen):
             name = next(iter(named_lines(spec.layout, [int(spec.layout.line_of[frozen[0]])])))
             raise LearningError(
@@ -233,7 +233,7 @@ class WiredModel:
         other.__setstate__(self.__getstate__())
         return other
 
-    def _with(self, parameters: Parameters) -> Self:
+    def _with_parameters(self, parameters: Parameters) -> Self:
         """Return a model of the same blocks with other parameters, sharing the plans of this one."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
@@ -338,7 +338,7 @@ class WiredModel:
         elsewhere = table_elsewhere(plan, data, weights, executor, self._continuous)
         return self._encode_rows(plan, data, weights) if elsewhere is None else elsewhere.scaled(self._wiring.log_scale)
 
-    def _decided(self, plan: Plan) -> list[str]:
+    def _assigned_names(self, plan: Plan) -> list[str]:
         """Return the variables of a joint assignment: those of Sources and tables, without the copies at Diverters."""
         layout = self._spec.layout
         named = (*layout.prior_names, *(name for group in layout.table_names for name in group), *self.observed)
