@@ -48,13 +48,6 @@ class ContinuousColumns(LatentEstimator):
 
     def _take_units(self, table: EncodedTable) -> None:
         names = self.schema_.continuous
-        if names and self.cycles > 1:
-            raise LearningError(
-                "must be 1 with continuous columns, which are learnt with one cycle per epoch.",
-                setting="cycles",
-                value=self.cycles,
-                remedies=Remedy("use one", cycles=1),
-            )
         self._leaves = None
         if names:
             rows = table.local_rows()

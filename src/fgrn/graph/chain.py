@@ -59,7 +59,6 @@ class Chain(Network):
     _cannot: ClassVar[Mapping[str, str]] = {
         "rounds": "A chain is scanned along its rows: it has neither rounds nor blocks that pause.",
         "pauses": "A chain is scanned along its rows: it has neither rounds nor blocks that pause.",
-        "cycles or pauses in learning": "A chain is learnt with cycles=1, and no block of it can pause.",
         "rows elsewhere": "The rows of a chain must be in memory to be learnt from.",
         "layers": "A chain cannot pause its layers. Use learn.",
         "max-marginals": "A chain has no max-marginals. Unroll its steps, hmm(..., length=), or use most_probable.",

@@ -258,12 +258,9 @@ class Network(WiredModel, Queries):
             epochs, cycles, tolerance, cycle_tolerance, starts, seed, accelerate, batch_size, step, patience
         )  # fmt: skip
         check_patience(patience, validation)
-        self._check_learning_of_leaves(rule.cycles == 1 and not paused)
-        if rule.cycles > 1 or paused:
-            self._require("cycles or pauses in learning", LearningError)
         if executor is not None or frames.is_source(data):
             self._require("rows elsewhere", LearningError)
-        paused = self._paused(paused)
+        paused = self._paused_in_learning(paused)
         plan = self._plan(paused)
         if not plan.is_tree:
             raise LearningError(

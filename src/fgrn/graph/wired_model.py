@@ -64,11 +64,6 @@ class WiredModel:
         if twice or len(set(leaves.columns)) < len(leaves.columns):
             raise WiringError(f"Two variables or columns have the same name: {(twice or list(leaves.columns))[0]!r}.")
 
-    def _check_learning_of_leaves(self, is_plain: bool) -> None:
-        """Raise an error for settings of learning that continuous columns do not support."""
-        if self.leaves is not None and not is_plain:
-            raise LearningError("Continuous columns are learnt with cycles=1, and without pauses.")
-
     # Properties
 
     @property
@@ -363,9 +358,16 @@ class WiredModel:
         if ability in self._cannot:
             raise kind(self._cannot[ability])
 
-    def _paused(self, paused: Collection[Name]) -> tuple[str, ...]:
-        """Return the outputs of SISO blocks to pause, by name."""
+    def _paused(self, paused: Collection[Name], kind: type[FgrnError] = FgrnError) -> tuple[str, ...]:
+        """Return the outputs of SISO blocks to pause, by name; an error of this kind if no block can pause."""
         found = settings.variable_names("paused", paused, own=self.variable)
         if found:
-            self._require("pauses")
+            self._require("pauses", kind)
         return tuple(found)
+
+    def _paused_in_learning(self, paused: Collection[Name]) -> tuple[str, ...]:
+        """Return the outputs of SISO blocks to pause in learning, by name; none if there are continuous columns."""
+        found = self._paused(paused, LearningError)
+        if found and self.leaves is not None:
+            raise LearningError("must be left out with continuous columns.", setting="paused", value=found)
+        return found
