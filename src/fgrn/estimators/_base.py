@@ -25,6 +25,7 @@ from ..graph.network import Network
 from ..learning.checkpoints import Checkpoint, Journal, Returned, open_journal
 from ..queries.completion import impute
 from ..queries.explanation import Explanation
+from ..queries.mean_messages import mean_messages
 from ..queries.prototypes import MeanAndSpread, Prototypes
 from ..queries.questions import explained_by
 from ..tables import frames, one_row
@@ -32,7 +33,7 @@ from ..tables.encoded import EncodedTable, Evidence, NamedStates
 from ..tables.frames import Coded
 from ..tables.schema import UNSEEN, Schema
 from ._convergence import warn_if_not_converged
-from ._decision import Decision, messages_of
+from ._decision import Decision
 from ._hidden_names import HiddenNames
 from ._streams import encoded_stream, online_batches
 from ._tables import Classes, Columns, check_lengths, is_array
@@ -326,12 +327,12 @@ class LatentEstimator(HiddenNames):
         self, data: Mapping[str, Coded], names: Sequence[str], way: str = "marginal"
     ) -> dict[str, np.ndarray]:
         """Return messages on some variables, (rows, states); for an impossible row, those without any evidence."""
-        return messages_of([self._joint_model()], data, names, way, self.engine)
+        return mean_messages([self._joint_model()], data, names, way, self.engine)
 
     def _posterior(self, X: Any, name_of: Callable[[], str]) -> np.ndarray:
         """Return the posterior distribution of one variable in each row."""
         data, name = self._coded(X), name_of()
-        return messages_of(self._decision.networks, data, [name], "marginal", self.engine)[name]
+        return mean_messages(self._decision.networks, data, [name], "marginal", self.engine)[name]
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return the log-likelihood of each row, summed over missing values; -inf for an impossible row.
