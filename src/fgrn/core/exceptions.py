@@ -20,6 +20,7 @@
     ├── UnseenLevelWarning     a value or a column that did not occur in the training data
     ├── EmptyColumnWarning     a column in which every value is missing
     ├── ManyLevelsWarning      a column with too many levels, whose rarest levels are combined into one
+    ├── LongNumbersWarning     a column of whole numbers that are too long to be told apart in bins
     ├── ImpossibleRowWarning   rows of probability zero, answered as without any evidence
     ├── RescaledTableWarning   a table in a file whose rows do not sum to one, and were divided by their sum
     ├── CheckpointWarning      a checkpoint that could not be written; learning continued
