@@ -33,7 +33,7 @@ COMMANDS = {
     "convert": "converting",
     "bench": "demonstrating",
     "paper": "demonstrating",
-    "doctor": "demonstrating",
+    "doctor": "doctor",
 }
 """Each command and the file it is in."""
 
