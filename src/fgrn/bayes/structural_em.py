@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.exceptions import LearningError, Remedy
-from ..flow.evidence import code_type
+from ..core.labels import code_type
 from ..tables.encoded import Evidence
 from .arc_rules import ArcRules
 from .bayesian import BayesianNetwork

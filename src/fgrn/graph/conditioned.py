@@ -24,11 +24,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from ..core.exceptions import ImpossibleEvidence
+from ..core.labels import code_type
 from ..core.variable import Variable
 from ..engines import Engine
 from ..flow.counts import CountingMethod, Counts, LocalEStep
 from ..flow.esteps import EStep, WholeEStep
-from ..flow.evidence import code_type
 from ..plan.plan import Plan
 from ..plan.schedule import Programs, special_edges
 from ..tables.encoded import Evidence

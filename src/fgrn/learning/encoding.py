@@ -20,8 +20,8 @@ from ..core.exceptions import (
     TableFileError,
     unknown_name,
 )
-from ..core.labels import is_number
-from ..flow.evidence import UNKNOWN, code_type, encode
+from ..core.labels import code_type, is_number
+from ..flow.evidence import UNKNOWN, encode
 from ..tables import frames
 from ..tables.disk import Disk, unnamed, write_at
 from ..tables.distinct_values import Distinct, distinct_by_column
