@@ -17,7 +17,7 @@ CASES = {
     "merging": stars.merging,
     "inference": stars.inference,
     "latent-classes": stars.latent_classes,
-    "judge": trees.against_the_judge,
+    "reference": trees.against_the_reference,
     "markov": trees.markov,
     "networks": networks.networks,
     "questions": networks.questions,

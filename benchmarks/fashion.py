@@ -28,7 +28,7 @@ from fgrn.bayes.hidden_trees import counts_of_prior
 from fgrn.bayes.tree_defaults import TreeSizes, default_batch_size
 from fgrn.tables.encoded import Evidence
 
-LEVELS, KEPT_BACK, SHOWN = 256, 5000, 12
+LEVELS, HELD_OUT, SHOWN = 256, 5000, 12
 
 
 def images(folder: Path, name: str) -> np.ndarray:
@@ -159,7 +159,7 @@ def main() -> None:
         draw(given.folder, given.picture)
         return
     every = images(given.folder, "train")[: given.rows]
-    kept = min(KEPT_BACK, len(every) // 10)
+    kept = min(HELD_OUT, len(every) // 10)
     pixels_of = {
         "train": every[:-kept],
         "validation": every[-kept:],

@@ -298,7 +298,7 @@ def rows_on_disk(rows: int, missing: float) -> Evidence:
         found = codes.ravel()[np.arange(cells.start, cells.stop) % codes.size]
         return np.where(draw.random(len(found), dtype=np.float32) < missing, -1, found)
 
-    kept = disk.made(rows * codes.shape[1], np.int16, some).reshape(rows, -1)
+    kept = disk.computed(rows * codes.shape[1], np.int16, some).reshape(rows, -1)
     return Evidence.of_codes(tuple(table), kept, disk=disk)
 
 

@@ -150,7 +150,7 @@ def models(rows: pd.DataFrame, classes: pd.Series) -> dict[str, Any]:
     }
 
 
-def judged(chances: np.ndarray, truth: np.ndarray) -> tuple[float, float, float]:
+def measures_of(chances: np.ndarray, truth: np.ndarray) -> tuple[float, float, float]:
     """Accuracy, log-loss, and the expected calibration error in ten bins of confidence."""
     rows = np.arange(len(truth))
     right, sure = chances.argmax(axis=1) == truth, chances.max(axis=1)
@@ -166,7 +166,7 @@ def expected_calibration(chances: np.ndarray, draws: int = 50) -> float:
     ends = chances.cumsum(axis=1)
     ends /= ends[:, -1:]
     found = [
-        judged(chances, np.minimum((rng.random((len(ends), 1)) > ends).sum(axis=1), ends.shape[1] - 1))[2]
+        measures_of(chances, np.minimum((rng.random((len(ends), 1)) > ends).sum(axis=1), ends.shape[1] - 1))[2]
         for _ in range(draws)
     ]
     return float(np.mean(found))
@@ -207,8 +207,8 @@ def measured(name: str, most: int, only: str | None = None) -> list[dict[str, An
                 took += time.process_time() - begin
                 places = np.searchsorted(labels, fitted.classes_)
                 chances[np.ix_(asked, places)] = fitted.predict_proba(rows.iloc[asked])
-            parts.append(judged(chances[asked], truth[asked]))
-        accuracy, loss, calibration = judged(chances, truth)
+            parts.append(measures_of(chances[asked], truth[asked]))
+        accuracy, loss, calibration = measures_of(chances, truth)
         errors = np.std(np.array(parts), axis=0, ddof=1) / np.sqrt(PARTS)
         records.append({
             "table": name, "rows": len(rows), "columns": rows.shape[1], "classes": len(labels), "model": called,

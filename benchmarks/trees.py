@@ -1,4 +1,4 @@
-"""Learning beyond one hidden variable and hard values: against hmmlearn where it can, else against the judge."""
+"""Learning beyond one hidden variable and hard values, beside hmmlearn where it can, else the reference engine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import fgrn
 from .measure import THREADS, Result, columns_of, per_epoch, random_rows, random_star
 
 
-def against_the_judge(quick: bool) -> Iterator[Result]:
+def against_the_reference(quick: bool) -> Iterator[Result]:
     """K = 5, soft evidence, two layers, product spaces: the CPU engine and the reference, time per row and epoch."""
     rows = 5_000 if quick else 100_000
     codes = random_rows(rows, 10, 4)

@@ -97,7 +97,10 @@ SAME_FILE = {
 
 ONLY_RAISES = {
     ("bayes/markov.py", "MarkovNetwork.learn"): "people look for it, and are told what to learn instead",
-    ("tables/encoded.py", "EncodedTable.here"): "of rows on other machines; tables in memory or on disk have their own",
+    (
+        "tables/encoded.py",
+        "EncodedTable.local_rows",
+    ): "of rows on other machines; tables in memory or on disk have their own",
 }
 """Methods that do nothing but raise an error, and why; what a class cannot do is not among its methods."""
 

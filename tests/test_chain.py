@@ -196,9 +196,11 @@ def test_what_cannot_be_is_refused_in_words() -> None:
         chain.propagate({"S next": [0]})
     with pytest.raises(fgrn.EvidenceError, match="All rows of a sequence must have the same weight"):
         chain.learn({"Y": [0, 1]}, weights=[1, 2])
-    for wrong in ({"cycles": 2}, {"paused": ["Y"]}):
-        with pytest.raises(fgrn.LearningError, match="cycles=1"):
-            chain.learn({"Y": [0, 1]}, **wrong)
+    with pytest.raises(fgrn.LearningError, match="'cycles' must be 1: a chain is scanned once an epoch") as caught:
+        chain.learn({"Y": [0, 1]}, cycles=2)
+    assert (caught.value.setting, caught.value.value) == ("cycles", 2)
+    with pytest.raises(fgrn.LearningError, match="neither rounds nor blocks that pause"):
+        chain.learn({"Y": [0, 1]}, paused=["Y"])
     with pytest.raises(fgrn.LearningError, match="cannot pause"):
         chain.learn_by_layer({"Y": [0]})
     for wrong in ({"schedule": "rounds"}, {"rounds": 3}, {"damping": 0.1}, {"paused": ["Y"]}):

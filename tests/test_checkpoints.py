@@ -619,8 +619,10 @@ def test_settings_are_checked(tmp_path: Path) -> None:
     with pytest.raises(LearningError, match="Name the file"):
         lvm().learn(table(), resume=True)
     net = lvm()
-    with pytest.raises(LearningError, match="no checkpoint"):
+    with pytest.raises(LearningError, match="'checkpoint' must be left out: online learning"):
         net.learn(table(), epochs=1, online=net.online(), checkpoint=tmp_path / "run.ckpt")
+    with pytest.raises(LearningError, match="'cycles' must be 1"):
+        fgrn.hmm({"Y": 2}, hidden=2).learn({"Y": [0, 1]}, cycles=2, checkpoint=tmp_path / "run.ckpt")
     assert not list(tmp_path.iterdir())
 
 

@@ -31,9 +31,9 @@ from fgrn.core.progress import ReadingProgress
 from fgrn.files import model_file
 from fgrn.files.container import container_bytes
 from fgrn.graph.class_family import ClassFamily
-from fgrn.learning.calibration import HOTTEST, Calibration, CalibrationJudge, Predictions, can_be_mixed
+from fgrn.learning.calibration import HOTTEST, Calibration, CalibrationSearch, Predictions, can_fit_matrix
 from fgrn.learning.choice_budget import MOST_WORK, Budget
-from fgrn.learning.classifier_choice import ClassSearch, _Judged
+from fgrn.learning.classifier_choice import ClassSearch, _HeldOutLosses
 from fgrn.learning.conditional import Conditional, Penalty
 from fgrn.learning.criteria import EQUAL, ClassCandidate, ClassSelection
 from fgrn.learning.cross_validation import PartedRows, mean_and_error
@@ -89,7 +89,7 @@ def learnt(states: dict[str, int], data: dict[str, Coded], hidden: int) -> fgrn.
 
 @pytest.mark.parametrize("hidden", [1, 2])
 def test_the_network_of_a_tree_per_state_is_the_bayesian_network(hidden: int) -> None:
-    """The judge sums over everything unknown in the Bayesian network S -> class, (S, other column) -> column."""
+    """The oracle sums over everything unknown in the Bayesian network S -> class, (S, other column) -> column."""
     states, data = three_classes(200)
     rng = np.random.default_rng(2)
     data["c"] = Coded(np.where(rng.random(200) < 0.7, data["a"].codes, rng.integers(0, 3, 200)).astype(np.int32))
@@ -103,21 +103,21 @@ def test_the_network_of_a_tree_per_state_is_the_bayesian_network(hidden: int) ->
     parents = {"y": ("S",), **{child: ("S", *(p for p, c in arcs if c == child and p != "y")) for child in "abc"}}
     labels = net.variable("S").labels
     tables = {name: net.table(name) for name in ("S", *"abcy")}
-    judge = fgrn.BayesianNetwork({"S": labels, **observed}, parents, tables)
+    oracle = fgrn.BayesianNetwork({"S": labels, **observed}, parents, tables)
     asked = {name: data[name] for name in "abc"}
-    assert net.posterior(asked, "y") == pytest.approx(judge.posterior(asked, "y"), abs=1e-12)
+    assert net.posterior(asked, "y") == pytest.approx(oracle.posterior(asked, "y"), abs=1e-12)
     assert hidden > 1 or net.posterior(asked, "S") == pytest.approx(net.posterior(asked, "y"), abs=1e-12)
 
 
 def test_a_classifier_of_one_tree_is_tan() -> None:
-    """The judge is `fgrn.tan` with the same smoothing; the class is counted as it is."""
+    """The oracle is `fgrn.tan` with the same smoothing; the class is counted as it is."""
     X, y = exclusive(150)
     X = X.fillna("n")
     settings: dict[str, Any] = {"refine": False, "smoothing": 1.0, "tol": 0, "n_epochs": 3}
     model = LatentClassifier(1, structure="tan", **{**QUICK, **settings}).fit(X, y)
     assert (model.structure_, model.n_hidden_) == ("tan", 2)
-    judge = fgrn.tan(pd.concat([X, y], axis=1), "kind", smoothing=dict.fromkeys(X, 1.0), penalty="aic")
-    assert model.predict_proba(X) == pytest.approx(judge.posterior(X, "kind"), abs=1e-9)
+    oracle = fgrn.tan(pd.concat([X, y], axis=1), "kind", smoothing=dict.fromkeys(X, 1.0), penalty="aic")
+    assert model.predict_proba(X) == pytest.approx(oracle.posterior(X, "kind"), abs=1e-9)
 
 
 def test_a_classifier_of_trees_takes_missing_values_and_is_saved_whole(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_classifier_of_trees_takes_missing_values_and_is_saved_whole(tmp_path:
 
 
 def test_the_network_of_hidden_trees_is_the_bayesian_network() -> None:
-    """The judge sums over everything unknown in the Bayesian network S -> class, S:a -> a, S -> S:a ..."""
+    """The oracle sums over everything unknown in the Bayesian network S -> class, S:a -> a, S -> S:a ..."""
     states, data = three_classes(200)
     rng = np.random.default_rng(2)
     data["c"] = Coded(np.where(rng.random(200) < 0.7, data["a"].codes, rng.integers(0, 3, 200)).astype(np.int32))
@@ -145,7 +145,7 @@ def test_the_network_of_hidden_trees_is_the_bayesian_network() -> None:
     rows = encoded(data)
     net = class_hidden_tree(observed, "y", [2, 1, 3], rows)
     family = HiddenTreeFamily("tree", lambda size, rows: net, "y", "S", dict.fromkeys(observed, 0.5), "reference")
-    family.teach(net, rows, 5, 0.0)
+    family.learn(net, rows, 5, 0.0)
     links = [block for block in net.blocks if isinstance(block, fgrn.SISO)]
     parents = {block.output.name: (block.input.name.split("->")[0],) for block in links}
     hidden = {name: net.variable(name).labels for name in ("S", *parents) if name not in observed}
@@ -154,10 +154,10 @@ def test_the_network_of_hidden_trees_is_the_bayesian_network() -> None:
     for name in set(hidden) - {"S"}:  # states of a class lead to states of that class
         assert tables[name][:2, :2].sum(axis=1) == pytest.approx(1)
         assert tables[name][2, 2] == 1
-    judge = fgrn.BayesianNetwork({**hidden, **observed}, parents, tables)
+    oracle = fgrn.BayesianNetwork({**hidden, **observed}, parents, tables)
     data["a"].codes[::5] = -1
     asked = {name: data[name] for name in "abc"}
-    assert net.posterior(asked, "y") == pytest.approx(judge.posterior(asked, "y"), abs=1e-12)
+    assert net.posterior(asked, "y") == pytest.approx(oracle.posterior(asked, "y"), abs=1e-12)
 
 
 def test_a_classifier_of_hidden_trees_goes_beyond_naive_bayes(tmp_path: Path) -> None:
@@ -183,18 +183,18 @@ def test_hidden_trees_of_one_state_are_naive_bayes() -> None:
     settings: dict[str, Any] = {"refine": False, "smoothing": 1.0, "tol": 0, "n_epochs": 3}
     model = LatentClassifier(1, structure="tree", **{**QUICK, **settings}).fit(X, y)
     assert "S_" in {variable.name for variable in model.network_.variables}
-    judge = NaiveBayesClassifier().fit(X, y)
-    assert model.predict_proba(X) == pytest.approx(judge.predict_proba(X), abs=1e-12)
+    oracle = NaiveBayesClassifier().fit(X, y)
+    assert model.predict_proba(X) == pytest.approx(oracle.predict_proba(X), abs=1e-12)
 
 
 def test_a_penalty_is_lowered_while_that_helps_and_what_is_behind_could_catch_up() -> None:
     weights = np.ones(4)
-    before, worse, better = (_Judged(np.full(4, loss), weights) for loss in (0.5, 0.51, 0.4))
+    before, worse, better = (_HeldOutLosses(np.full(4, loss), weights) for loss in (0.5, 0.51, 0.4))
     assert worse.ends(before)
     assert not better.ends(before)
     dropped = np.array([0.4, 0.4])  # after the first rows, by 0.3 and by 0.5 behind the best
-    assert not _Judged(dropped, weights[:2], 0.3).ends(before)
-    assert _Judged(dropped, weights[:2], 0.5).ends(before)
+    assert not _HeldOutLosses(dropped, weights[:2], 0.3).ends(before)
+    assert _HeldOutLosses(dropped, weights[:2], 0.5).ends(before)
 
 
 # The optimiser
@@ -267,15 +267,15 @@ def test_the_conditional_likelihood_is_what_the_posterior_says() -> None:
 
 @pytest.mark.parametrize("strength", [0.5, 4.0])
 def test_naive_bayes_refined_is_logistic_regression(strength: float) -> None:
-    """The judge is scikit-learn's, on indicators of the levels, with the inverse of the strength as its C."""
+    """The oracle is scikit-learn's, on indicators of the levels, with the inverse of the strength as its C."""
     states, data = three_classes()
     model = learnt(states, data, 1)
     task = conditional(model, data)
     net = FAMILY.with_tables(model, task.values(task.maximised(Penalty(strength), 500, 1e-13)))
     found = net.posterior({name: data[name] for name in "ab"}, "y")
     table = OneHotEncoder().fit_transform(np.stack([data["a"].codes, data["b"].codes], axis=1))
-    judge = LogisticRegression(C=1 / strength, max_iter=5000, tol=1e-10).fit(table, data["y"].codes)
-    assert found == pytest.approx(judge.predict_proba(table), abs=1e-3)
+    oracle = LogisticRegression(C=1 / strength, max_iter=5000, tol=1e-10).fit(table, data["y"].codes)
+    assert found == pytest.approx(oracle.predict_proba(table), abs=1e-3)
 
 
 def test_weights_are_copies_of_rows_for_the_conditional_likelihood() -> None:
@@ -370,7 +370,7 @@ def test_profiles_are_shown_as_text_page_and_frame_for_many_classes_and_columns(
 @pytest.mark.parametrize("structure", ["per_class", "tan", "tree"])
 @pytest.mark.parametrize("temperature", [0.8, 1.5])
 def test_a_temperature_is_a_power_of_what_is_told_of_the_class(structure: str, temperature: float) -> None:
-    """With one state a class, and no value missing; the judge raises the probabilities themselves."""
+    """With one state a class, and no value missing; the oracle raises the probabilities themselves."""
     X, y = exclusive(150)
     X = X.fillna("n")
     net = LatentClassifier(1, structure=structure, refine=False, **{**QUICK, "engine": "reference"}).fit(X, y).network_
@@ -385,7 +385,7 @@ def test_a_temperature_is_a_power_of_what_is_told_of_the_class(structure: str, t
 
 @pytest.mark.parametrize("structure", ["per_class", "tan", "tree"])
 def test_a_matrix_changes_what_is_told_of_the_class(structure: str) -> None:
-    """With one state a class, and no value missing; the judge changes the logarithms of the probabilities."""
+    """With one state a class, and no value missing; the oracle changes the logarithms of the probabilities."""
     states, data = three_classes(150)
     observed = {name: list(range(count)) for name, count in states.items()}
     build = {
@@ -418,13 +418,13 @@ def test_the_matrix_is_that_of_the_least_penalised_log_loss() -> None:
     chances = np.exp(true) / np.exp(true).sum(axis=1, keepdims=True)
     classes = (rng.random((4_000, 1)) > chances.cumsum(axis=1)).sum(axis=1).clip(max=2)
     told = Predictions.of(np.exp(logs) / np.exp(logs).sum(axis=1, keepdims=True), classes, np.ones(4_000))
-    found = told.mixed()
-    moved = logs + found.moved(logs.T).T + found.offsets
+    found = told.fitted_matrix()
+    moved = logs + found.matrix_terms(logs.T).T + found.offsets
     after = Predictions.of(np.exp(moved) / np.exp(moved).sum(axis=1, keepdims=True), classes, np.ones(4_000))
     right = -np.log(chances[np.arange(4_000), classes]).mean()
     assert after.losses().mean() == pytest.approx(right, abs=0.002)
     assert told.losses(told.temperature).mean() > right + 0.03
-    few = replace(told, weights=np.full(4_000, 1e-4)).mixed()
+    few = replace(told, weights=np.full(4_000, 1e-4)).fitted_matrix()
     assert few.mixing is not None
     assert np.abs(few.mixing).max() < 0.05
 
@@ -435,7 +435,7 @@ def told_by(told: Predictions, counted: list[Calibration]) -> Callable[[Calibrat
     def predicted(calibration: Calibration) -> Predictions:
         counted.append(calibration)
         offsets = 0.0 if calibration.offsets is None else calibration.offsets
-        logs = told.logs / calibration.temperature + calibration.moved(told.logs.T).T + offsets
+        logs = told.logs / calibration.temperature + calibration.matrix_terms(told.logs.T).T + offsets
         return Predictions.of(np.exp(logs) / np.exp(logs).sum(axis=1, keepdims=True), told.classes, told.weights)
 
     return predicted
@@ -457,11 +457,11 @@ def test_a_matrix_is_used_only_where_rows_gain_that_it_was_not_fitted_to(parts: 
     few = 1.5 * rng.normal(size=(200, 8))
     right = dealt_out(few, few, parts)
     before = Predictions.of_all(part(Calibration()) for part in right)
-    assert Predictions.of_all(part(before.mixed()) for part in right).mean_loss < before.mean_loss - 0.05
-    assert CalibrationJudge(right).mixed(Calibration()).changes_nothing
+    assert Predictions.of_all(part(before.fitted_matrix()) for part in right).mean_loss < before.mean_loss - 0.05
+    assert CalibrationSearch(right).with_matrix_if_better(Calibration()).changes_nothing
     logs = rng.normal(size=(1_000, 3)) * [2.0, 1.0, 1.0]
     wrong = dealt_out(logs, logs @ np.array([[1.6, -0.3, -0.3], [-0.3, 0.7, 0.1], [-0.3, 0.1, 0.7]]), parts)
-    found = CalibrationJudge(wrong).mixed(Calibration(1.1))
+    found = CalibrationSearch(wrong).with_matrix_if_better(Calibration(1.1))
     assert found.temperature == 1.1
     assert found.mixing is not None
 
@@ -471,25 +471,27 @@ def test_calibrating_ends_with_the_budget() -> None:
     whole: list[Calibration] = []
     over: list[Calibration] = []
     told = dealt_out(5 * logs, logs, 1)[0](Calibration())
-    found = CalibrationJudge([told_by(told, whole)]).tempered(3.0)
+    found = CalibrationSearch([told_by(told, whole)]).best_temperature(3.0)
     assert found.temperature == pytest.approx(5, rel=0.2)
     assert len(whole) > 5
-    judge = CalibrationJudge([told_by(told, over)], lambda: False)
-    assert judge.tempered(3.0).temperature == 3.0
-    assert judge.mixed(Calibration(3.0)).mixing is None
+    search = CalibrationSearch([told_by(told, over)], lambda: False)
+    assert search.best_temperature(3.0).temperature == 3.0
+    assert search.with_matrix_if_better(Calibration(3.0)).mixing is None
     assert len(over) == 2
-    assert not can_be_mixed(100, 2)
-    assert not can_be_mixed(100_000, 20)
+    assert not can_fit_matrix(100, 2)
+    assert not can_fit_matrix(100_000, 20)
 
 
 @pytest.mark.parametrize("missing", [False, True])
 def test_a_temperature_is_searched_on_the_network_where_values_are_missing(
     missing: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In complete rows, with one state a class, it is exactly what was judged: nothing more is asked."""
+    """In complete rows, with one state a class, it is exactly what was evaluated: nothing more is asked."""
     columns, y = repeated_columns()
-    monkeypatch.setattr(CalibrationJudge, "tempered", lambda judge, temperature: Calibration(7.0))
-    monkeypatch.setattr(CalibrationJudge, "mixed", lambda judge, calibration: pytest.fail("there are two classes"))
+    monkeypatch.setattr(CalibrationSearch, "best_temperature", lambda search, temperature: Calibration(7.0))
+    monkeypatch.setattr(
+        CalibrationSearch, "with_matrix_if_better", lambda search, calibration: pytest.fail("there are two classes")
+    )
     rows: dict[str, Any] = {name: column.tolist() for name, column in columns.items()}
     rows["c7"][3] = None if missing else 1
     model = LatentClassifier(1, structure="per_class", refine=3.0, **QUICK).fit(rows, y)
@@ -738,10 +740,10 @@ def test_the_error_of_a_mean_counts_copies_and_not_units_of_survey_weight() -> N
     assert mean_and_error(values, rows.copies * copies / 2) == pytest.approx(repeated)
 
 
-def test_every_row_is_kept_back_once() -> None:
+def test_every_row_is_held_out_once() -> None:
     _, data = three_classes(200)
     rows = PartedRows.of(encoded(data), "y", 0)
-    assert rows.kept_back.sum(axis=0) == pytest.approx(np.ones(rows.table.rows))
+    assert rows.held_out_shares.sum(axis=0) == pytest.approx(np.ones(rows.table.rows))
     assert rows.table.weight == 200
     for learnt_from, asked in rows.parts:
         assert learnt_from.weight + asked.weight == pytest.approx(200)
@@ -754,7 +756,7 @@ def test_copies_of_a_row_are_a_row_of_that_weight_wherever_they_are() -> None:
     order = np.random.default_rng(0).permutation(times.sum())
     many = {name: Coded(np.repeat(column.codes, times)[order]) for name, column in data.items()}
     one, other = PartedRows.of(encoded(data, times), "y", 3), PartedRows.of(encoded(many), "y", 3)
-    assert np.array_equal(one.kept_back, other.kept_back)
+    assert np.array_equal(one.held_out_shares, other.held_out_shares)
     assert np.array_equal(one.table.row_weights, other.table.row_weights)
     assert np.array_equal(one.table.codes, other.table.codes)
 
@@ -898,8 +900,8 @@ def test_both_ways_are_told_of(two_networks: LatentClassifier) -> None:
     assert {one.towards for one in two_networks.selection_.candidates} == {"", "independence", "fit"}
 
 
-def test_the_mean_of_two_networks_is_no_worse_than_one_on_rows_kept_back() -> None:
-    """As what was chosen is judged: by the log-loss at its temperature, of the networks of all parts."""
+def test_the_mean_of_two_networks_is_no_worse_than_one_on_held_out_rows() -> None:
+    """As what was chosen is evaluated: by the log-loss at its temperature, of the networks of all parts."""
     X, y = exclusive(120, 1)
     model = LatentClassifier(2, structure="per_class", random_state=0, engine="cpu")
     searches: list[ClassSearch] = []
@@ -910,7 +912,7 @@ def test_the_mean_of_two_networks_is_no_worse_than_one_on_rows_kept_back() -> No
     weights = search.rows.weights_of_parts
 
     def loss(count: int) -> float:
-        told = Predictions.of_all(trial.predicted(models[:count]) for trial, models in search._of_best)
+        told = Predictions.of_all(trial.predicted_by(models[:count]) for trial, models in search._of_best)
         return float(np.average(told.losses(told.temperature), weights=weights))
 
     assert loss(2) < min(loss(1), search.best.log_loss)

@@ -376,13 +376,13 @@ def test_a_table_is_read_as_the_model_learnt_it(tmp_path: Path, capsys: Any) -> 
 
 
 @pytest.mark.parametrize(("share", "kept"), [(0.25, 50), (0.4, 80), (0.9, 180)])
-def test_so_many_rows_are_kept_back(share: float, kept: int, people: Path, tmp_path: Path, capsys: Any) -> None:
+def test_so_many_rows_are_held_out(share: float, kept: int, people: Path, tmp_path: Path, capsys: Any) -> None:
     fit = ("fit", people, "--target", "buys", "--hidden", "2", "-o", tmp_path / "m.fgrn")
     text = said(capsys, *fit, "--test", str(share), "--json")
     assert json.loads(text)["rows"] == 200 - kept
 
 
-def test_rows_kept_back_are_drawn_not_counted_off(tmp_path: Path, capsys: Any) -> None:
+def test_held_out_rows_are_drawn_not_counted_off(tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "ordered.csv"
     table_file.write({"a": ["p", "q"] * 100, "b": ["u", "v"] * 100}, path)
     text = said(capsys, "fit", path, "--target", "b", "--hidden", "2", "--test", "0.5", "-o", tmp_path / "m.fgrn")
@@ -871,7 +871,7 @@ def test_accuracy_is_that_of_rows_with_a_class(how: list[str], tmp_path: Path, c
     assert "All rows with a class have the same one, 'no'" in printed.err
 
 
-def test_a_strict_model_reports_on_rows_kept_back(tmp_path: Path, capsys: Any) -> None:
+def test_a_strict_model_reports_on_held_out_rows(tmp_path: Path, capsys: Any) -> None:
     path = columns_of(tmp_path, a=["p", "q"] * 15 + [f"only{k}" for k in range(10)], c=["x", "y"] * 20)
     model = tmp_path / "m.fgrn"
     fit = ["fit", path, "--target", "c", "--hidden", "2", "--test", "0.5", "--unseen", "error", "-o", model]

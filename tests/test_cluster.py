@@ -797,7 +797,7 @@ def test_pieces_can_be_moved(client: Client) -> None:
     found = RemoteRows(dd.from_pandas(table()[["word", "few", "mixed", "weight"]], npartitions=2), client)
     from fgrn.learning.encoding import _by_variables
 
-    spread = found.encoded("weight", lambda names: _by_variables(net._plan(()), names)).on(net._plan(()))
+    spread = found.encoded("weight", lambda names: _by_variables(net._plan(()), names)).numbered_by(net._plan(()))
     piece: Piece = spread.futures[0].result()
     again: Piece = pickle.loads(pickle.dumps(piece))
     assert np.array_equal(again.table.codes, piece.table.codes)

@@ -402,7 +402,7 @@ def test_numbers_that_cannot_be_read_from_files_are_told(tmp_path: Path) -> None
     people(60).assign(a=np.nan).to_csv(tmp_path / "empty.csv", index=False)
     with pytest.raises(fgrn.SchemaError, match="no known number"):
         fgrn.LatentClassModel(2, continuous=["a"]).fit(tmp_path / "empty.csv")
-    with pytest.raises(fgrn.LearningError, match="cycles"):
+    with pytest.raises(fgrn.LearningError, match="'cycles' must be 1: continuous columns are updated once an epoch"):
         fgrn.LatentClassModel(2, continuous=["b"], cycles=2).fit(fgrn.Stream(tmp_path / "empty.csv", drop=["a"]))
     rows = people(60)
     rows.loc[7, "a"] = 1e60
@@ -469,8 +469,9 @@ def test_impossible_rows_of_later_parts_keep_their_numbers(monkeypatch: Any) -> 
 def test_what_needs_levels_is_refused_in_words(model: Any, table: pd.DataFrame) -> None:
     with pytest.raises(fgrn.FgrnError, match="column 'z'"):
         fgrn.LatentClassModel(2, continuous=["z"]).fit(table)
-    with pytest.raises(fgrn.FgrnError, match="cycles"):
+    with pytest.raises(fgrn.LearningError, match="'cycles' must be 1: continuous columns are updated once") as caught:
         fgrn.LatentClassModel(2, continuous=NAMES, cycles=2).fit(table)
+    assert (caught.value.setting, caught.value.value) == ("cycles", 2)
     with pytest.raises(fgrn.FgrnError, match="continuous columns"):
         model.goodness_of_fit()
 

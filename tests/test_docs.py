@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 STANDARD_WORDS = {
-    "howto/holes.md": ["missing values", "missing at random", "impute"],
+    "howto/missing-values.md": ["missing values", "missing at random", "impute"],
     "howto/complete.md": ["imputation", "impute", "multiple imputation"],
     "howto/sequences.md": ["hidden Markov model", "Viterbi", "decode", "forward-backward", "Baum-Welch"],
     "howto/classify.md": ["calibration", "calibrated", "class profile"],

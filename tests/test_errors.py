@@ -17,6 +17,7 @@ import pytest
 import fgrn
 from fgrn.cli import COMMANDS, cli, main
 from fgrn.cli.wording import OPTIONS, Options, spoken
+from fgrn.core import exceptions
 from fgrn.core.exceptions import PYTHON, FgrnError, FgrnWarning, Remedy, Report
 from fgrn.tables import table_file
 
@@ -247,7 +248,7 @@ def test_python_names_settings_and_no_options(name: str, tmp_path: Path) -> None
     if error.column is not None:
         assert repr(error.column) in text
     for remedy in error.remedies:
-        assert remedy if isinstance(remedy, str) else remedy.told() in text or remedy.told()[1:] in text
+        assert remedy if isinstance(remedy, str) else remedy.worded() in text or remedy.worded()[1:] in text
 
 
 # What the command line says
@@ -350,3 +351,12 @@ def test_no_text_of_ours_is_searched_or_replaced() -> None:
     looked = re.compile(rf".*(?:{text}\.(?:re|find|index|split|r?partition|starts|ends)| in {text}).*")
     sources = [path for path in Path(fgrn.__file__).parent.rglob("*.py") if path.name != "exceptions.py"]
     assert not [one for path in sources for one in looked.findall(path.read_text(encoding="utf-8"))]
+
+
+def test_every_error_and_warning_is_public_and_documented() -> None:
+    page = (Path(__file__).parents[1] / "docs/reference/exceptions.md").read_text()
+    kinds = [one for one in vars(exceptions).values() if isinstance(one, type) and issubclass(one, Report)]
+    names = {one.__name__ for one in kinds} - {"Report"}
+    assert names <= set(fgrn.__all__)
+    assert names == set(re.findall(r"autoexception:: fgrn\.(\w+)", page))
+    assert all(f" {name} " in str(exceptions.__doc__) for name in names - {"FgrnError", "FgrnWarning"})

@@ -1077,7 +1077,7 @@ def test_an_encoded_table_says_the_same_of_another_network() -> None:
     first = fgrn.lvm({"X": 3, "Y": ["a", "b"], "Z": 2}, hidden=2)
     other = fgrn.naive_bayes({"Z": 2, "W": 2, "Y": ["a", "b"], "X": 3}, class_variable="W")
     table = encode(first._plan(), data, [1, 2, 0.5])
-    moved, direct = table.on(other._plan()), encode(other._plan(), data, [1, 2, 0.5])
+    moved, direct = table.numbered_by(other._plan()), encode(other._plan(), data, [1, 2, 0.5])
     assert moved.digests() == direct.digests()
     assert moved.weight == table.weight == 3.5
     assert moved.soft_edges() == {other._plan().edge("X")}
@@ -1086,7 +1086,7 @@ def test_an_encoded_table_says_the_same_of_another_network() -> None:
         states = len(other._plan().labels[edge])
         assert np.array_equal(moved.weights(edge, states), direct.weights(edge, states))
     with pytest.raises(fgrn.EvidenceError, match="Column 'Z': this is not a variable of this network"):
-        table.on(fgrn.lvm({"X": 3, "Y": ["a", "b"]}, hidden=2)._plan())
+        table.numbered_by(fgrn.lvm({"X": 3, "Y": ["a", "b"]}, hidden=2)._plan())
 
 
 def test_weights_go_with_an_encoded_table() -> None:

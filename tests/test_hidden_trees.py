@@ -294,7 +294,7 @@ def test_rows_are_drawn_given_what_is_known() -> None:
     assert len(model.sample(7)) == 7
 
 
-def test_rows_kept_back_may_be_a_table(tmp_path: Any) -> None:
+def test_held_out_rows_may_be_a_table(tmp_path: Any) -> None:
     rows, other = pd.DataFrame(tree_rows(300)), pd.DataFrame(tree_rows(100, seed=1))
     model = fgrn.HiddenTreeModel(3, n_trees=1, n_epochs=5, validation=other, random_state=0).fit(rows)
     assert model.score(other) == pytest.approx(max(model.history_.validation), rel=1e-9)

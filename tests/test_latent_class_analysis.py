@@ -426,7 +426,7 @@ def test_drawn_rows_have_the_missing_values_of_the_table(model: fgrn.LatentClass
     drawn = drawn_from_model(classes, rows, np.random.default_rng(0))
     assert drawn.weight == rows.weight
     np.testing.assert_allclose(drawn.weights @ (drawn.codes < 0), rows.weights @ (rows.codes < 0))
-    many = Patterns(np.full((1, 5), 0), np.array([1e6]), np.array([1e6]), 10**6)
+    many = Patterns.of_codes(np.full((1, 5), 0), np.array([1e6]), np.array([1e6]), 10**6)
     counts = drawn_from_model(classes, many, np.random.default_rng(0))
     shares = counts.weights / 1e6
     np.testing.assert_allclose(np.exp(classes.posterior(counts)[1]), shares, atol=2e-3)
@@ -667,7 +667,7 @@ def test_weights_are_of_the_rows_of_a_table(model: fgrn.LatentClassModel) -> Non
 
 def test_an_impossible_row_is_named() -> None:
     classes = LatentClasses(("a",), (("x", "y"),), np.array([1.0]), (np.array([[1.0, 0.0]]),))
-    rows = Patterns(np.array([[0], [1]]), np.ones(2), np.ones(2), 2)
+    rows = Patterns.of_codes(np.array([[0], [1]]), np.ones(2), np.ones(2), 2)
     with pytest.raises(fgrn.ImpossibleEvidence, match="probability zero") as caught:
         information(classes, rows)
     assert caught.value.rows == (1,)

@@ -159,7 +159,7 @@ def test_fewer_epochs_than_all_rows_at_once() -> None:
     assert batched.propagate(data).log_likelihood.sum() > whole.propagate(data).log_likelihood.sum() + 1
 
 
-def test_the_best_parameters_by_rows_kept_back_are_kept() -> None:
+def test_the_best_parameters_by_held_out_rows_are_kept() -> None:
     data, other = drawn(40), drawn(60, seed=1)
     values: list[fgrn.Network] = []
     net = star()
@@ -187,7 +187,7 @@ def test_the_start_with_the_best_validation_is_kept() -> None:
     assert float(net.propagate(other).log_likelihood.mean()) == pytest.approx(max(history.starts), rel=1e-9)
 
 
-def test_rows_kept_back_are_not_learnt_from() -> None:
+def test_held_out_rows_are_not_learnt_from() -> None:
     data = drawn(50)
     net = star()
     net.learn(data, epochs=2, validation=0.3, seed=7)
@@ -198,7 +198,7 @@ def test_rows_kept_back_are_not_learnt_from() -> None:
     assert net == rest
 
 
-def test_an_impossible_row_kept_back_is_no_error() -> None:
+def test_an_impossible_held_out_row_is_no_error() -> None:
     net = star()
     one = {"a": [0, 0], "b": [0, 1], "c": [1, 1], "d": [0, 0]}
     history = net.learn(one, epochs=2, validation={"a": [1]})

@@ -86,7 +86,7 @@ def test_the_step_falls_to_what_the_effective_size_allows(weights: list[float], 
         assert faded.step(weight) == max(plain.step(weight), weight / (size + weight))
         assert faded.stands_for(weight) == min(plain.stands_for(weight), size + weight)
         for one in (plain, faded):
-            one.closed(np.zeros(0), weight)
+            one.close_batch(np.zeros(0), weight)
 
 
 def test_the_total_weight_of_past_rows_approaches_the_effective_size() -> None:
@@ -95,7 +95,7 @@ def test_the_total_weight_of_past_rows_approaches_the_effective_size() -> None:
     for _ in range(400):
         step = online.step(10.0)
         shares = np.append(shares * (1 - step), step)
-        online.closed(np.zeros(0), 10.0)
+        online.close_batch(np.zeros(0), 10.0)
     assert shares.sum() == pytest.approx(1)
     assert 10.0 * (shares / shares[-1]).sum() == pytest.approx(50.0)
     assert shares[-1 - round(0.7 * 40 / 10)] / shares[-1] == pytest.approx(0.5, abs=0.03)

@@ -199,8 +199,16 @@ def test_causes_in_a_circle_cannot_be_drawn() -> None:
 
 def test_batches_have_one_start() -> None:
     net = fgrn.lvm({"a": 2}, hidden=2)
-    with pytest.raises(fgrn.LearningError, match="starts=1"):
-        net.learn({"a": [0, 1]}, starts=2, online=net.online())
+    for setting, value, words in (
+        ("starts", 2, "must be left out: online learning continues from the current tables"),
+        ("accelerate", True, "must be left out: online learning"),
+        ("validation", 0.5, "must be left out: online learning"),
+        ("batch_size", 1, "must be left out: a batch that is seen once is not cut into batches"),
+        ("cycles", 2, "must be 1: the messages of batches that are seen once are not held"),
+    ):
+        with pytest.raises(fgrn.LearningError, match=words) as caught:
+            net.learn({"a": [0, 1]}, epochs=1, online=net.online(), **{setting: value})
+        assert (caught.value.setting, caught.value.value) == (setting, value)
 
 
 def test_copies_and_interrupted_learning_keep_the_record(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -773,7 +773,7 @@ def test_arrays_on_disk_are_what_they_were(tmp_path: Path, monkeypatch: pytest.M
     disk = Disk(tmp_path)
     rng = np.random.default_rng(0)
     arrays = [rng.integers(0, 99, size).astype(kind) for size in (1, 5000, (3, 7), 0, 40_000) for kind in ("u2", "f8")]
-    kept = [disk.kept(array) for array in arrays]
+    kept = [disk.stored(array) for array in arrays]
     for _ in range(2):
         for one, other in zip(arrays, kept, strict=True):
             assert np.array_equal(one, other)

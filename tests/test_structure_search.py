@@ -125,7 +125,7 @@ def test_counts_by_bits_are_those_by_rows(term: str, weights: str, monkeypatch: 
     base = draw.integers(0, 3, rows)
     codes = np.stack([(base + draw.integers(0, size, rows)) % size for size in sizes]).astype(np.int8)
     each = {"equal": np.array([2.0]), "few": draw.choice([1.0, 0.5, 7.0], rows), "many": draw.random(rows) + 0.1}
-    arguments = codes, sizes, each[weights], rows - 333 if term == "kept back" else rows, term
+    arguments = codes, sizes, each[weights], rows - 333 if term == "held out" else rows, term
 
     def scores() -> list[np.ndarray]:
         table = family_table.FamilyTable(*arguments)
@@ -137,7 +137,7 @@ def test_counts_by_bits_are_those_by_rows(term: str, weights: str, monkeypatch: 
     np.testing.assert_allclose(found, scores(), rtol=1e-12)
 
 
-def test_rows_kept_back_are_scored_under_tables_of_the_others() -> None:
+def test_held_out_rows_are_scored_under_tables_of_the_others() -> None:
     table = rows_of(1, 200)
     net = BayesianNetwork(fgrn.states(table), [("c0", "c1"), ("c1", "c2"), ("c0", "c2")])
     order = np.random.default_rng(3).permutation(200)

@@ -1,6 +1,6 @@
 """The reader of text tables: the same result in memory and in batches of any size, and clear errors for damage.
 
-The judge of what a text says is the csv module of Python, which reads the whole of it at once.
+The oracle of what a text says is the csv module of Python, which reads the whole of it at once.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def outcome(make: Any) -> Any:
 def walked(stream: Stream) -> Any:
     """The tables of a stream, and then what it warns of."""
     yield from stream
-    stream.tell()
+    stream.issue_warnings()
 
 
 def in_memory(place: Path, **options: Any) -> Any:

@@ -223,7 +223,7 @@ def test_limits_of_a_share_in_classes_that_are_certain_are_those_of_wilson() -> 
     mixed = MixedShares.of(members, np.ones(90), values, table)
     corrected = CorrectedShares(np.eye(2), np.array([[30.0, 10.0], [0.0, 50.0]]))
     for shares in (mixed, corrected):
-        assert shares.free(0, 1) == pytest.approx(0.25)
+        assert shares.unbounded_share(0, 1) == pytest.approx(0.25)
         assert shares.variance(0, 1, 0.1) == pytest.approx(0.1 * 0.9 / 40)
         low, high = share_limits(shares, 0, 1, 0.25, 1.0, z)
         middle, half = (10 + z**2 / 2) / (40 + z**2), z / (40 + z**2) * np.sqrt(10 * 30 / 40 + z**2 / 4)

@@ -110,7 +110,7 @@ def test_a_file_whose_mixture_is_of_other_variables_is_refused(mixture: TreeMixt
         read_mixture(document, mixture.network, tensors)
 
 
-def test_rows_kept_back_tell_whether_several_trees_are_better() -> None:
+def test_held_out_rows_tell_whether_several_trees_are_better() -> None:
     rows, other = patterns(), patterns(seed=1)
     net = hidden_tree(rows, hidden=2)
     net.learn(rows, epochs=10, smoothing=0.5)

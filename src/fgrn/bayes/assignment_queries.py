@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core import settings
 from ..core.exceptions import EvidenceError, ImpossibleEvidence, Remedy
-from ..core.labels import named
+from ..core.labels import labels_of_codes
 from ..core.settings import Name
 from ..core.variable import Variable
 from ..queries.questions import MostProbable
@@ -64,7 +64,8 @@ class AssignmentQueries:
         codes = np.unravel_index(best, belief.shape[1:])
         logarithm = np.log(flat[np.arange(len(belief)), best])
         labels: dict[str, Any] = {
-            variable.name: named(variable.labels, column) for variable, column in zip(wanted, codes, strict=True)
+            variable.name: labels_of_codes(variable.labels, column)
+            for variable, column in zip(wanted, codes, strict=True)
         }
         if frames.is_one_row(given):
             return MostProbable({name: column.tolist()[0] for name, column in labels.items()}, float(logarithm[0]))

@@ -23,7 +23,7 @@ from ..core.exceptions import (
     unknown_name,
     visible,
 )
-from ..core.labels import Label, named
+from ..core.labels import Label, labels_of_codes
 from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow import em
@@ -275,7 +275,7 @@ class BayesianNetwork(
             return super().sample(rows, evidence, seed, names=names)
         settings.whole("rows", rows, 0)
         settings.whole("seed", seed, 0)
-        asked = self._asked(names)
+        asked = self._query_names(names)
         for name in asked:
             self.variable(name)
         generator, codes = np.random.default_rng(seed), dict[str, np.ndarray]()
@@ -286,7 +286,7 @@ class BayesianNetwork(
                 row *= self._variables[parent].cardinality
                 row += codes[parent]
             codes[name] = draw_states(self.table(name), row, generator)
-        return {name: named(self._variables[name].labels, codes[name]) for name in asked}
+        return {name: labels_of_codes(self._variables[name].labels, codes[name]) for name in asked}
 
     # Learning
 
@@ -329,13 +329,13 @@ class BayesianNetwork(
         check_patience(patience, validation)
         elsewhere = table_elsewhere(self, data, weights, executor)
         table = encode(self, self._checked(data), weights) if elsewhere is None else elsewhere
-        kept_back, spec = None, self._spec
+        held_out, spec = None, self._spec
         if only is not None:
             spec = spec.restricted(settings.variable_names("only", only, own=self.variable))
         in_batches = options.get("online") is not None
         if not in_batches and self._is_complete(table):
-            table, kept_back = split_off(table, validation, seed, self._encoded)
-        if not in_batches and self._is_complete(table) and (not kept_back or self._is_complete(kept_back)):
+            table, held_out = split_off(table, validation, seed, self._encoded)
+        if not in_batches and self._is_complete(table) and (not held_out or self._is_complete(held_out)):
             settings.choice("engine", options.get("engine", "auto"), ("auto", *engines.engine_names()))
             settings.choice("merge", options.get("merge"), (True, False, None))
             rule = em.Rule(
@@ -346,10 +346,10 @@ class BayesianNetwork(
             structure = self.names, self.labels, cells
             training = Training(self, structure, spec, table, rule, smoothing, holes, watch)
             over = partial(estep_over, partial(Tally, spec.layout, cells), None)
-            estep, held_out = table.estep(over), None if kept_back is None else kept_back.estep(over)
+            estep, held_out_estep = table.estep(over), None if held_out is None else held_out.estep(over)
             with checkpoints.stage_journal(checkpoint, every, resume) as journal:
-                told = {} if kept_back is None else {"validation": digest(kept_back.digests())}
-                learnt = training.run(estep, self._parameters, journal, None, held_out, **told)
+                identity = {} if held_out is None else {"validation": digest(held_out.digests())}
+                learnt = training.run(estep, self._parameters, journal, None, held_out_estep, **identity)
             self._parameters, history, record = learnt
             self._trained += (record,)
             self._keep_counts(history.row_counts, spec, smoothing)
@@ -362,7 +362,7 @@ class BayesianNetwork(
         )  # fmt: skip
         self._parameters = network._parameters
         self._trained += network._trained[-1:]
-        if not in_batches and kept_back is None:
+        if not in_batches and held_out is None:
             table, _ = split_off(table, validation, seed, self._encoded)
         self._keep_counts(history.row_counts, spec, smoothing, None if in_batches else table)
         return history

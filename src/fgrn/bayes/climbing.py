@@ -16,7 +16,7 @@ import numpy as np
 from .arc_rules import ArcRules
 from .scores import FamilyScores
 
-KINDS = ("add", "remove", "reverse")
+MOVES = ("add", "remove", "reverse")
 
 LEAST_GAIN = 1e-6
 """A smaller gain is a rounding error: structures that imply the same independences have the same score."""
@@ -91,7 +91,7 @@ class _Place:
 
     def gains(self) -> np.ndarray:
         """Return the gain of each move, (kinds, parents, children); minus infinity for moves not allowed."""
-        gains = np.empty((len(KINDS), *self.arcs.shape))
+        gains = np.empty((len(MOVES), *self.arcs.shape))
         add, remove, reverse = gains
         np.subtract(self.more, self.family[None, :], out=add)
         add[self.arcs | self.reach.T] = -np.inf
@@ -106,14 +106,14 @@ class _Place:
     def move(self, kind: int, parent: int, child: int) -> None:
         """Make a move."""
         changed = [child]
-        if KINDS[kind] == "add":
+        if MOVES[kind] == "add":
             self.parents[child] |= {parent}
             self.arcs[parent, child] = True
             self.reach |= np.outer(self.reach[:, parent], self.reach[child])
         else:
             self.parents[child] -= {parent}
             self.arcs[parent, child] = False
-            if KINDS[kind] == "reverse":
+            if MOVES[kind] == "reverse":
                 self.parents[parent] |= {child}
                 self.arcs[child, parent] = True
                 changed.append(parent)
@@ -251,7 +251,7 @@ class Climb:
         before = place.total
         place.move(kind, parent, child)
         names = self.rules.names
-        self.moves.append(ArcMove(KINDS[kind], names[parent], names[child], place.total - before, place.total))
+        self.moves.append(ArcMove(MOVES[kind], names[parent], names[child], place.total - before, place.total))
         self.steps += 1
         if self.watch is not None and self.watch(self.steps, float(place.total)) is True:
             self.stopped = True

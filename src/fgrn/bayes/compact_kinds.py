@@ -173,16 +173,16 @@ class DeterministicTable(CompactTable):
         return cls([family.child.labels[checked_code(code, family.child)] for code in states])
 
 
-KINDS = {one.kind: one for one in (NoisyOr, NoisyMax, LogisticTable, DeterministicTable)}
+COMPACT_KINDS = {one.kind: one for one in (NoisyOr, NoisyMax, LogisticTable, DeterministicTable)}
 """The kinds of compact tables by their names in model files."""
 
 
 def compact_of_record(family: TableFamily, record: Mapping[str, Any]) -> CompactTable:
     """Return the compact table stored as JSON values."""
     kind = record.get("kind")
-    if not isinstance(kind, str) or kind not in KINDS:
+    if not isinstance(kind, str) or kind not in COMPACT_KINDS:
         raise TableError(f"There is no kind {kind!r} of compact tables.", value=kind)
-    return KINDS[kind].from_record(family, record)
+    return COMPACT_KINDS[kind].from_record(family, record)
 
 
 def _unwrapped(values: np.ndarray) -> Any:

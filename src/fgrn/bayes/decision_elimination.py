@@ -72,7 +72,7 @@ class DecisionStage(NamedTuple):
     after: frozenset[str]
 
 
-class Eliminated(NamedTuple):
+class EliminationResult(NamedTuple):
     """The result of elimination: the expected utility, and the utilities of the actions of each decision.
 
     Those are, for each joint state of what the decision depends on and for each action (the last axis), expected
@@ -88,7 +88,7 @@ def eliminate(
     probabilities: Iterable[DecisionTable],
     utilities: Iterable[DecisionTable],
     stages: Sequence[DecisionStage],
-) -> Eliminated:
+) -> EliminationResult:
     """Eliminate all variables, last stage first, and within a stage the variable with the smallest product.
 
     Args:
@@ -109,7 +109,7 @@ def eliminate(
             found[stage.decision] = _maximise(stage.decision, room, product, total)
     if prod(float(one.values) for one in product) <= 0:
         raise ImpossibleEvidence("These values have probability zero together.", remedies="leave out some")
-    return Eliminated(sum(float(one.values) for one in total), found)
+    return EliminationResult(sum(float(one.values) for one in total), found)
 
 
 def _joint_states_with(name: str, sizes: Mapping[str, int], potentials: Iterable[DecisionTable]) -> int:

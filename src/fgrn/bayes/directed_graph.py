@@ -116,7 +116,7 @@ class PartlyDirected:
             beside[other].add(one)
         return cls(listed, beside, {name: set() for name in listed})
 
-    def loose(self) -> list[tuple[str, str]]:
+    def undirected_edges(self) -> list[tuple[str, str]]:
         """Return the edges without a direction, in order."""
         place = {name: number for number, name in enumerate(self.names)}
         return [
@@ -128,14 +128,14 @@ class PartlyDirected:
 
     def direct_what_follows(self) -> None:
         """Direct every edge whose other direction would make a new collider or a cycle (Meek, 1995)."""
-        loose, changed = self.loose(), True
+        undirected, changed = self.undirected_edges(), True
         while changed:
             changed = False
-            for pair in list(loose):
+            for pair in list(undirected):
                 for one, other in (pair, pair[::-1]):
                     if self._must_lead(one, other):
                         self.into[other].add(one)
-                        loose.remove(pair)
+                        undirected.remove(pair)
                         changed = True
                         break
 
@@ -160,7 +160,7 @@ class PartlyDirected:
     def equivalence_class(self) -> EquivalenceClass:
         """Return the arcs, and the edges without a direction."""
         arcs = frozenset((one, other) for other, some in self.into.items() for one in some)
-        return EquivalenceClass(arcs, frozenset(self.loose()))
+        return EquivalenceClass(arcs, frozenset(self.undirected_edges()))
 
     def extension(self) -> dict[str, set[str]] | None:
         """Return the parents of each variable after directing all edges without new colliders; None if impossible.

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from ..core import settings
 from ..core.exceptions import EvidenceError, WiringError, counted, nearest, unknown_name, visible
-from ..core.labels import Label, Labels, named
+from ..core.labels import Label, Labels, labels_of_codes
 from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow import em
@@ -361,7 +361,7 @@ class DynamicBayesianNetwork:
         found = self._step._tree_network()._assignments(evidence)
         codes, _ = found.likeliest()
         labels = {
-            name: named(variable.labels, codes[:, found.plan.edge(name)])
+            name: labels_of_codes(variable.labels, codes[:, found.plan.edge(name)])
             for name, variable in self._structure.variables.items()
         }
         return MostProbable(labels, weight)
@@ -384,7 +384,7 @@ class DynamicBayesianNetwork:
                     row = row * structure.size(copy)
                     row += codes[copy.name][time - copy.lag] if there else structure.size(copy) - 1
                 codes[name][time] = draw_states(self._step.table(name), row, generator)
-        labels = {name: named(self.variable(name).labels, some.T.ravel()) for name, some in codes.items()}
+        labels = {name: labels_of_codes(self.variable(name).labels, some.T.ravel()) for name, some in codes.items()}
         return {self.sequence: np.repeat(np.arange(sequences), length), **labels}
 
     # Learning

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..core import settings
 from ..core.exceptions import EvidenceError, FgrnError, WiringError, nearest, unknown_name
-from ..core.labels import Labels, named
+from ..core.labels import Labels, labels_of_codes
 from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow.evidence import encode, known_names
@@ -327,7 +327,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
                 variables are left out. For the most probable states of some variables, summed over the others, see
                 `map`, `joint` and `posterior`.
         """
-        checked, asked = self._checked(evidence), self._asked(names)
+        checked, asked = self._checked(evidence), self._query_names(names)
         pruned = self._pruned_likeliest(checked)
         if pruned is None:
             found = self._tree_network()._assignments(checked).likeliest_labels(asked, frames.is_one_row(checked))
@@ -340,7 +340,7 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         self, evidence: frames.Data = None, *, names: Collection[Name] | None = None
     ) -> dict[str, np.ndarray]:
         """See `Network.max_marginals`."""
-        checked, asked = self._checked(evidence), self._asked(names)
+        checked, asked = self._checked(evidence), self._query_names(names)
         found = self._pruned_max_marginals(checked, asked)
         return self._tree_network().max_marginals(checked, names=asked) if found is None else found
 
@@ -358,14 +358,14 @@ class FactoredModel(PrunedQueries, Queries, AssignmentQueries):
         """
         settings.whole("rows", rows, 0)
         settings.whole("seed", seed, 0)
-        checked, asked = self._checked(evidence), self._asked(names)
+        checked, asked = self._checked(evidence), self._query_names(names)
         codes = self._pruned_samples(checked, asked, rows, np.random.default_rng(seed))
         if codes is None:
             return self._tree_network().sample(rows, checked, seed, names=asked)
-        return {name: named(self._variables[name].labels, codes[name]) for name in asked}
+        return {name: labels_of_codes(self._variables[name].labels, codes[name]) for name in asked}
 
-    def _asked(self, names: Collection[Name] | None) -> tuple[str, ...]:
-        asked = super()._asked(names)
+    def _query_names(self, names: Collection[Name] | None) -> tuple[str, ...]:
+        asked = super()._query_names(names)
         for name in asked:
             self.variable(name)
         return asked
@@ -426,7 +426,7 @@ def labels_of(
     is_one_row: bool,
 ) -> tuple[dict[str, Any], Any]:
     """Return labels of some variables from the codes of all, and log-probabilities; scalars for one row."""
-    labels = {name: named(variables[name].labels, codes[name]) for name in names}
+    labels = {name: labels_of_codes(variables[name].labels, codes[name]) for name in names}
     if is_one_row:
         return {name: column.tolist()[0] for name, column in labels.items()}, float(logs[0])
     return labels, logs

@@ -178,7 +178,7 @@ def _columns_and_rows(
     if not isinstance(data, EncodedTable):
         table = TreeTable.of(data, states, weights)
         return table.blank.variables, table.evidence
-    evidence, known = data.here(), settings.by_name(states)
+    evidence, known = data.local_rows(), settings.by_name(states)
     return [Variable(name, known[name]) for name in evidence.columns], evidence
 
 

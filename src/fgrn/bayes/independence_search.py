@@ -200,7 +200,7 @@ def _strongest_arcs(graph: PartlyDirected, found: _Skeleton, rules: ArcRules) ->
     """Return as many arcs as form a structure, strongest first; a warning names those left out."""
     place = {name: number for number, name in enumerate(rules.names)}
     known = [(place[a], place[b]) for a, b in graph.equivalence_class().arcs]
-    wanted = [*known, *((place[a], place[b]) for a, b in graph.loose())]
+    wanted = [*known, *((place[a], place[b]) for a, b in graph.undirected_edges())]
     fixed = rules.required
     wanted.sort(key=lambda arc: (not fixed[arc], -found.strength[arc], arc))
     kept = rules.without_cycles(wanted)

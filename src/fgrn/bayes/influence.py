@@ -27,7 +27,7 @@ from ..flow.evidence import encode
 from ..flow.history import History
 from ..tables import frames
 from .bayesian import BayesianNetwork
-from .decision_elimination import DecisionStage, DecisionTable, Eliminated, TableRoom, eliminate
+from .decision_elimination import DecisionStage, DecisionTable, EliminationResult, TableRoom, eliminate
 from .decision_order import check_order_of_time, in_order_of_time, with_actions, with_open_decisions
 from .directed_graph import children_of, closure
 from .document import Document, WrittenTable
@@ -269,7 +269,7 @@ class InfluenceDiagram:
 
     def _eliminated(
         self, states: Mapping[str, int], weights: Mapping[str, np.ndarray], seen: Mapping[str, Sequence[str]]
-    ) -> Eliminated:
+    ) -> EliminationResult:
         chance = [name for name in self.names if name not in self._seen]
         stages, known = [], set(states)
         before: str | None = None

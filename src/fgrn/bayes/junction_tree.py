@@ -148,7 +148,7 @@ class _Graph:
         return cls(counts, [members & ~(1 << place) for place, members in enumerate(joined)])
 
     @cached_property
-    def alike(self) -> list[tuple[int, int]]:
+    def by_count(self) -> list[tuple[int, int]]:
         """Numbers of states, each with the variables that have it, as bits."""
         found: dict[int, int] = {}
         for place, count in enumerate(self.counts):
@@ -166,7 +166,7 @@ class _Graph:
 
     def weight(self, members: int) -> int:
         """Return the sum of the states of some variables."""
-        return sum(count * (members & same).bit_count() for count, same in self.alike)
+        return sum(count * (members & same).bit_count() for count, same in self.by_count)
 
 
 def places_of_bits(bits: int) -> list[int]:
@@ -202,7 +202,7 @@ def _weighted(graph: _Graph, neighbours: list[int], one: int) -> float:
 def _joint_states(graph: _Graph, neighbours: list[int], one: int) -> float:
     """Return the logarithm of the number of joint states of the clique."""
     mine = neighbours[one]
-    return log(graph.counts[one]) + sum([log(count) * (mine & same).bit_count() for count, same in graph.alike])
+    return log(graph.counts[one]) + sum([log(count) * (mine & same).bit_count() for count, same in graph.by_count])
 
 
 RULES: tuple[EliminationRule, ...] = (_missing, _weighted, _joint_states)

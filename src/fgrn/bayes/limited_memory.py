@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .decision_elimination import DecisionStage, DecisionTable, Eliminated, TableRoom, eliminate, on_scope
+from .decision_elimination import DecisionStage, DecisionTable, EliminationResult, TableRoom, eliminate, on_scope
 
 MOST_POLICIES = 300
 """Combinations of policies that are tried one by one."""
@@ -33,7 +33,7 @@ class LimitedSolution(NamedTuple):
 
     Attributes:
         utility: the expected utility.
-        decisions: for each decision its utilities, as `Eliminated` has them.
+        decisions: for each decision its utilities, as `EliminationResult` has them.
         exact: whether no other policies are better; otherwise no change of a single policy is.
     """
 
@@ -78,13 +78,13 @@ class LimitedMemory:
             others = [name for name in self.seen if name != free]
             tried = (
                 {free: self._even(free), **dict(zip(others, some, strict=True))}
-                for some in product(*(list(self._every(name)) for name in others))
+                for some in product(*(list(self._policies_of(name)) for name in others))
             )
             best = max(tried, key=lambda one: self._best_alone(free, one).utility)
             return self._updated(best)._replace(exact=True)
         random = np.random.default_rng(seed)
         begins = [{name: self._even(name) for name in self.seen}]
-        begins += [{name: self._drawn(name, random) for name in self.seen} for _ in range(starts - 1)]
+        begins += [{name: self._random_policy(name, random) for name in self.seen} for _ in range(starts - 1)]
         return max((self._updated(one) for one in begins), key=lambda one: one.utility)
 
     def _updated(self, policies: Mapping[str, DecisionTable]) -> LimitedSolution:
@@ -98,11 +98,11 @@ class LimitedMemory:
                 best = self._best_alone(name, followed)
                 if name not in found or best.utility > utility + LEAST_GAIN * (1 + abs(utility)):
                     found[name] = best.decisions[name]
-                    followed[name] = self._followed(name, found[name])
+                    followed[name] = self._best_actions(name, found[name])
                     utility = best.utility
         return LimitedSolution(utility, found, False)
 
-    def _best_alone(self, name: str, policies: Mapping[str, DecisionTable]) -> Eliminated:
+    def _best_alone(self, name: str, policies: Mapping[str, DecisionTable]) -> EliminationResult:
         """Return the best policy of one decision, given those of all others."""
         others = [table for one, table in policies.items() if one != name]
         rest = (self.chance | set(self.seen)) - {name, *self.seen[name]}
@@ -123,13 +123,13 @@ class LimitedMemory:
         """Return the policy in which all actions are equally probable."""
         return DecisionTable(self._scope(name), np.full(self._shape(name), 1 / self.sizes[name]))
 
-    def _every(self, name: str) -> Iterator[DecisionTable]:
+    def _policies_of(self, name: str) -> Iterator[DecisionTable]:
         """Yield each policy of a decision."""
         *above, actions = self._shape(name)
         for chosen in product(range(actions), repeat=prod(above)):
             yield self._table(name, np.array(chosen, dtype=int))
 
-    def _drawn(self, name: str, random: np.random.Generator) -> DecisionTable:
+    def _random_policy(self, name: str, random: np.random.Generator) -> DecisionTable:
         """Return a random policy."""
         *above, actions = self._shape(name)
         return self._table(name, random.integers(actions, size=prod(above)))
@@ -138,7 +138,7 @@ class LimitedMemory:
         """Return the policy with given actions for the joint states of what is known."""
         return DecisionTable(self._scope(name), np.eye(self.sizes[name])[chosen].reshape(self._shape(name)))
 
-    def _followed(self, name: str, utilities: DecisionTable) -> DecisionTable:
+    def _best_actions(self, name: str, utilities: DecisionTable) -> DecisionTable:
         """Return the policy of the first action with the largest utility."""
         whole = np.broadcast_to(on_scope(utilities, self._scope(name)), self._shape(name))
         return self._table(name, whole.argmax(axis=-1).ravel())

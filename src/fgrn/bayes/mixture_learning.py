@@ -89,12 +89,12 @@ def tree_mixture(
     if len(network._spec.layout.prior_names) != 1 or not network.is_tree:
         raise WiringError("A mixture is made of a hidden tree, which has one Source; see hidden_tree.")
     plan = network._plan()
-    table = network._table(plan, data, weights).here()
-    kept_back = None if validation is None else network._table(plan, validation).here()
+    table = network._table(plan, data, weights).local_rows()
+    held_out = None if validation is None else network._table(plan, validation).local_rows()
     runner = engine_for(engine, plan, table.rows * epochs * rounds, device, precision)
     run: dict[str, Any] = {"engine": runner, "threads": threads}
     best = TreeMixture(network, [1.0], {name: _table(network, name)[None] for name in own})
-    reached = -np.inf if kept_back is None else mean_log_likelihood(best, kept_back, **run)
+    reached = -np.inf if held_out is None else mean_log_likelihood(best, held_out, **run)
     group = nearest_centres(table, [network.variable(name).cardinality for name in table.columns], trees, seed)
     prior = Smoothing.of(network._spec, {name: strength * _table(network, name) for name in own})  # made once
     learning = {**run, "epochs": epochs, "only": own, "smoothing": prior, "merge": False}
@@ -107,11 +107,11 @@ def tree_mixture(
             shares = np.bincount(group, table.row_weights, minlength=trees) + 1.0
             tables = _tables_of_trees(network, table, group, trees, watched, journal, learning)
             mixture = TreeMixture(network, shares, tables)
-            score = 0.0 if kept_back is None else mean_log_likelihood(mixture, kept_back, **run)
+            score = 0.0 if held_out is None else mean_log_likelihood(mixture, held_out, **run)
             gained = score - reached
-            if kept_back is None or gained > 0:
+            if held_out is None or gained > 0:
                 best, reached = mixture, score
-            if watched.ended or (kept_back is not None and gained < LEAST_GAIN * abs(reached)):
+            if watched.ended or (held_out is not None and gained < LEAST_GAIN * abs(reached)):
                 break
     return best
 
@@ -128,7 +128,7 @@ def _tables_of_trees(
     """Learn the tree of each group of rows; returns the tables of all trees by hidden variable."""
     tables = {name: np.empty((trees, *_table(network, name).shape)) for name in own_names(network)}
     for tree in range(trees):
-        member = network._with(network._parameters)
+        member = network._with_parameters(network._parameters)
         rows = table.take(np.flatnonzero(group == tree))
         if rows.weight > 0 and not watched.ended:
             member.learn(rows, watch=watched.of(tree), checkpoint=journal, **learning)

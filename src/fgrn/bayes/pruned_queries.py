@@ -12,9 +12,10 @@ from ..core.exceptions import WiringError
 from ..core.labels import Labels
 from ..core.settings import Name, name_of
 from ..core.variable import Variable
-from ..flow.evidence import encode, plain_row
+from ..flow.evidence import encode
 from ..flow.marginals import refuse_impossible
 from ..flow.messages import Messages
+from ..flow.plain_rows import plain_row
 from ..tables import frames
 from ..tables.encoded import Evidence
 from .elimination import PrunedModel, hard_and_soft

@@ -69,7 +69,7 @@ class ScoreRule:
     def term(self) -> str:
         """The term that is summed over cells; see `fgrn.engines.family_table`."""
         if self.name == "log_likelihood":
-            return "kept back"
+            return "held out"
         return "likelihood" if self.name in ("bic", "aic") else "dirichlet"
 
     def penalty(self, weight: float) -> float:

@@ -167,7 +167,7 @@ class SliceEStep:
         evidence, *views = self.rows.with_messages()
         network = self.rows.model._tree_network()
         plan = network._plan()
-        evidence = evidence.on(plan)
+        evidence = evidence.numbered_by(plan)
         programs = network._programs_for(plan, (), evidence)
         return (
             LocalEStep(self.engine, plan, programs, evidence, True, threads=self.threads, merge=False),

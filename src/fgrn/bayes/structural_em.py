@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.exceptions import LearningError, Remedy
-from ..flow.evidence import code_type
+from ..core.labels import code_type
 from ..tables.encoded import Evidence
 from .arc_rules import ArcRules
 from .bayesian import BayesianNetwork
@@ -59,7 +59,7 @@ class StructuralEM:
         values, families = list[float](), 0
         path = moves = tuple[ArcMove, ...]()
         for number in range(self.rounds):
-            drawn = self._drawn(network, number)
+            drawn = self._imputed_rows(network, number)
             scores = FamilyScores.of(drawn, self.table.sizes, self.rule, self.threads)
             value = self._value(network, now, scores, drawn)
             worse = bool(values) and value <= max(values)
@@ -98,7 +98,7 @@ class StructuralEM:
         ]
         return tuple(kept)
 
-    def _drawn(self, network: BayesianNetwork, number: int) -> Evidence:
+    def _imputed_rows(self, network: BayesianNetwork, number: int) -> Evidence:
         """Return complete rows: missing values are drawn several times, each with a share of the weight."""
         evidence = self.table.evidence
         open_rows = np.flatnonzero((evidence.codes < 0).any(axis=1)) if self._all_seen else np.arange(evidence.rows)

@@ -330,7 +330,7 @@ class StructureTable:
                     remedies=Remedy("give it two states or more", hidden={variable.name: 2}),
                 )
         whole = BayesianNetwork([*blank.variables, *more])
-        return cls(whole, evidence.on(whole))
+        return cls(whole, evidence.numbered_by(whole))
 
     def weighted(self, weights: np.ndarray) -> StructureTable:
         """Return the same rows with other weights."""
@@ -393,7 +393,9 @@ def score_of(network: BayesianNetwork, data: frames.Data, rule: ScoreRule, weigh
             remedies=("impute them (`complete`)", "find a structure with `fgrn.search`, which tells its score"),
         )
     order = [evidence.columns.index(name) for name in network.names]
-    ordered = replace(evidence, codes=np.asfortranarray(evidence.codes[:, order]), columns=network.names).on(network)
+    ordered = replace(evidence, codes=np.asfortranarray(evidence.codes[:, order]), columns=network.names).numbered_by(
+        network
+    )
     sizes = [variable.cardinality for variable in network.variables]
     parents = [frozenset(network.index[one] for one in network.parents(name)) for name in network.names]
     refuse_large_families(network.names, sizes, parents, "score a structure with fewer parents, or fewer states")
@@ -403,4 +405,4 @@ def score_of(network: BayesianNetwork, data: frames.Data, rule: ScoreRule, weigh
 def encoded_rows(network: BayesianNetwork, data: frames.Data, weights: Any) -> Evidence:
     """Return the rows of a table or a stream as codes of the variables of a network."""
     elsewhere = table_elsewhere(network, data, weights)
-    return encode(network, data, weights) if elsewhere is None else elsewhere.here()
+    return encode(network, data, weights) if elsewhere is None else elsewhere.local_rows()

@@ -102,7 +102,7 @@ class TreeMixture(Queries):
         settings.whole("number", number, 0)
         if number >= self.trees:
             raise FgrnError(f"There is no tree {number}; there are {self.trees}, counted from 0.")
-        return self.network._with(Parameters(self._values(number)))
+        return self.network._with_parameters(Parameters(self._values(number)))
 
     def as_network(self) -> Network:
         """Return the same model as one Network, with all its methods.

@@ -14,26 +14,26 @@ from .._version import __version__
 from .signals import INTERRUPTED, TERMINATED, Terminated, terminable
 
 COMMANDS = {
-    "demo": "show",
+    "demo": "demonstrating",
     "inspect": "inspecting",
     "fit": "fitting",
     "compare": "inspecting",
-    "predict": "asking",
+    "predict": "predicting",
     "complete": "completing",
     "forecast": "forecasting",
-    "explain": "asking",
+    "explain": "predicting",
     "prototypes": "reporting",
     "report": "reporting",
-    "draw": "asking",
+    "draw": "predicting",
     "explore": "explore",
     "search": "structure",
     "query": "networks",
     "track": "tracking",
     "solve": "deciding",
     "convert": "converting",
-    "bench": "show",
-    "paper": "show",
-    "doctor": "show",
+    "bench": "demonstrating",
+    "paper": "demonstrating",
+    "doctor": "doctor",
 }
 """Each command and the file it is in."""
 

@@ -119,7 +119,9 @@ class Answer:
             whole = [(name, str(label), share) for name, labels in self._named(beliefs, 0) for label, share in labels]
             self._write(dict(zip(("variable", "state", "probability"), zip(*whole, strict=True), strict=True)))
             return
-        self._tell(seen, method, common.aligned(["variable", "state", "probability", ""], lines, left=2, bars=True))
+        self._print_answer(
+            seen, method, common.aligned(["variable", "state", "probability", ""], lines, left=2, bars=True)
+        )
 
     def sampled(self, names: Sequence[str], samples: int | None, seed: int) -> None:
         """Show posteriors by importance sampling, with standard errors."""
@@ -335,7 +337,9 @@ class Answer:
                 [*map(str, cell), shown(share), f"{printing.bar(share, BAR):<{BAR}}"]
                 for cell, share in zip(cells, table[0].tolist(), strict=True)
             ]
-            self._tell(seen, "exact", common.aligned([*names, "probability", ""], rows_, left=len(names), bars=True))
+            self._print_answer(
+                seen, "exact", common.aligned([*names, "probability", ""], rows_, left=len(names), bars=True)
+            )
 
     def sample(self, count: int, seed: int, names: Sequence[str]) -> None:
         """Write `count` samples for each row of evidence; those of an impossible row are empty."""
@@ -353,7 +357,7 @@ class Answer:
 
     # Display
 
-    def _tell(self, seen: Messages, method: str, table: str) -> None:
+    def _print_answer(self, seen: Messages, method: str, table: str) -> None:
         say("\n".join([*self._heading(seen, method), table]))
 
     def _heading(self, seen: Messages, method: str) -> Iterator[str]:

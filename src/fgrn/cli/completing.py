@@ -14,8 +14,8 @@ from ..tables import table_file
 from ..tables.missing import is_missing_value
 from ..tables.writer import table_writer
 from . import common, model_rows
-from .asking import output_option, sequence_and_time
 from .new_columns import NewColumns
+from .predicting import output_option, sequence_and_time
 
 
 @click.command(epilog="\b\nExample\n  fgrn complete people.fgrn holes.csv -o full.csv")
@@ -73,7 +73,7 @@ def complete(
         table = common.read_for(estimator, data, **options)
         remarks = model_rows.Remarks(kept=True)
         known = _with_class(estimator, table, model_rows.matching(estimator, table, remarks))
-        remarks.tell()
+        remarks.print_collected()
         filled, sure = estimator.complete(known, return_proba=True)
         words = _words(table, known)
         values = pa.table(_replaced(table, filled, words)).to_pylist()
@@ -105,10 +105,12 @@ def complete(
             for place, name in enumerate(known.column_names):
                 sure[words.get(name, ()), place] = 0.0
             if proba:
-                columns |= {beside.free(f"P({name})", columns): sure[:, k] for k, name in enumerate(known.column_names)}
+                columns |= {
+                    beside.unused_name(f"P({name})", columns): sure[:, k] for k, name in enumerate(known.column_names)
+                }
             out.write(columns)
             written += table.num_rows
-    beside.tell()
+    beside.print_renamed()
     common.confirm(output, written)
 
 
@@ -126,7 +128,7 @@ def _complete_sequences(estimator: Any, table: Any, output: str, proba: bool, dr
         return
     beside = NewColumns()
     if proba:
-        columns |= {beside.free(f"P({name})", columns): sure[:, k] for k, name in enumerate(known.column_names)}
+        columns |= {beside.unused_name(f"P({name})", columns): sure[:, k] for k, name in enumerate(known.column_names)}
     with table_writer(output) as out:
         out.write(columns)
     common.confirm(output, table.num_rows)
@@ -147,8 +149,8 @@ def _write_draws(estimator: Any, table: Any, draws: int, uncertainty: bool, outp
     beside = NewColumns()
     with table_writer(output) as out:
         for number, columns in enumerate(tables):
-            out.write({beside.free("draw", columns): np.full(table.num_rows, number + 1), **columns})
-    beside.tell()
+            out.write({beside.unused_name("draw", columns): np.full(table.num_rows, number + 1), **columns})
+    beside.print_renamed()
     common.confirm(output, draws * table.num_rows)
 
 

@@ -14,6 +14,9 @@ from .model_rows import matched
 from .schema_text import schema_text
 from .wording import say, tell
 
+ON_HELD_OUT_ROWS = "_on_rows_kept_back"
+"""The ending of the keys of `--json` that are about held-out rows; it stays as scripts know it."""
+
 
 def show_fit(estimator: Any, report: dict[str, Any], as_json: bool, missing: bool) -> None:
     """Print the learnt model, as text or as JSON; a classifier of one class is reported on standard error.
@@ -31,17 +34,17 @@ def show_fit(estimator: Any, report: dict[str, Any], as_json: bool, missing: boo
 
 
 def fit_report(
-    estimator: Any, table: Any, classes: Any, back: np.ndarray, output: str, interrupted: bool
+    estimator: Any, table: Any, classes: Any, is_held_out: np.ndarray, output: str, interrupted: bool
 ) -> dict[str, Any]:
-    """Return the summary of a fit on a table in memory; `back` marks its held-out rows."""
-    report = _learnt(estimator, int((~back).sum()), int(back.sum()), output, interrupted)
+    """Return the summary of a fit on a table in memory; `is_held_out` marks its held-out rows."""
+    report = _learnt(estimator, int((~is_held_out).sum()), int(is_held_out.sum()), output, interrupted)
     if classes is not None:
         known = np.array([not is_missing_value(value) for value in classes])
-        for name, rows in (("accuracy", ~back & known), ("accuracy_on_rows_kept_back", back & known)):
+        for name, rows in (("accuracy", ~is_held_out & known), (f"accuracy{ON_HELD_OUT_ROWS}", is_held_out & known)):
             if rows.any():
                 found = estimator.predict(table.filter(rows)) == classes[rows]
                 report[name] = float(np.mean(found))
-                kind = back if name.endswith("back") else ~back
+                kind = is_held_out if name != "accuracy" else ~is_held_out
                 report[name.replace("accuracy", "rows_with_class")] = int(rows.sum())
                 report[name.replace("accuracy", "rows_without_class")] = int((kind & ~known).sum())
                 _, counts = np.unique(classes[rows].astype(str), return_counts=True)
@@ -50,14 +53,14 @@ def fit_report(
     return report
 
 
-def _learnt(estimator: Any, rows: int, kept_back: int, output: str, interrupted: bool) -> dict[str, Any]:
+def _learnt(estimator: Any, rows: int, held_out: int, output: str, interrupted: bool) -> dict[str, Any]:
     """Return a summary of a fit: rows, epochs, convergence, log-likelihood."""
     history = estimator.history_
     return {
         "model": type(estimator).__name__,
         "file": output,
         "rows": rows,
-        "rows_kept_back": kept_back,
+        "rows_kept_back": held_out,
         "epochs": history.epochs,
         "converged": history.converged,
         "interrupted": interrupted,
@@ -137,7 +140,7 @@ def _report_text(estimator: Any, report: dict[str, Any], missing: bool) -> str:
         of_which = "per row of the last one"
     lines.append(f"{report['model']}: {counted(report['rows'], 'row')}, {done}, "
                  f"log-likelihood {report['log_likelihood_per_row']:.4f} {of_which}")  # fmt: skip
-    for name, what in (("", "training row"), ("_on_rows_kept_back", "held-out row")):
+    for name, what in (("", "training row"), (ON_HELD_OUT_ROWS, "held-out row")):
         if f"accuracy{name}" in report:
             share, largest = report[f"accuracy{name}"], report[f"largest_class{name}"]
             rows, none = report[f"rows_with_class{name}"], report[f"rows_without_class{name}"]

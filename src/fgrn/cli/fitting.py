@@ -221,7 +221,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     )
     check_choice(kind, sizes, refine, max_seconds, online)
     if streamed and test:
-        raise click.UsageError("--test keeps rows of a table in memory back: leave it out where rows are in batches.")
+        raise click.UsageError("--test holds out rows of a table in memory: leave it out where rows are in batches.")
     if dask is not None and kind == "tree":
         raise click.UsageError("--model tree reads its rows on one machine; leave out --dask.")
     if dask is not None and sizes == "auto":
@@ -258,26 +258,26 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     if classes is not None:
         _check_classes(str(target), classes, max_levels)
     common.check_finite(table, data, continuous=continuous)
-    back = np.zeros(table.num_rows, dtype=bool)
+    is_held_out = np.zeros(table.num_rows, dtype=bool)
     if test:
         count = round(test * table.num_rows)
-        back[np.random.default_rng(seed).permutation(table.num_rows)[:count]] = True
+        is_held_out[np.random.default_rng(seed).permutation(table.num_rows)[:count]] = True
         if not count or count == table.num_rows:
             raise click.UsageError(
                 f"--test {test:g} of {counted(table.num_rows, 'row')} leaves nothing to test on or learn from."
             )
-    learnt = table.filter(~back)
+    learnt = table.filter(~is_held_out)
     with stoppable() as stopped:
         estimator._stop = stopped
-        fit_options = along if weight is None else {"sample_weight": weight[~back]}
+        fit_options = along if weight is None else {"sample_weight": weight[~is_held_out]}
         y = None if classes is None else np.array(classes, dtype=object)
-        labels = () if y is None else ({target: y[~back].tolist()},)
+        labels = () if y is None else ({target: y[~is_held_out].tolist()},)
         estimator.fit(learnt, *labels, **fit_options)
         interrupted = stopped()
     estimator.save(output)
     estimator.unseen = "unknown"  # what is an error in later tables is no reason to lose the report on this one
-    missing = has_missing(estimator.schema_, learnt) or (y is not None and any(map(is_missing_value, y[~back])))
-    show_fit(estimator, fit_report(estimator, table, y, back, output, interrupted), as_json, missing)
+    missing = has_missing(estimator.schema_, learnt) or (y is not None and any(map(is_missing_value, y[~is_held_out])))
+    show_fit(estimator, fit_report(estimator, table, y, is_held_out, output, interrupted), as_json, missing)
     stopped.end()
 
 

@@ -8,7 +8,7 @@ import click
 
 from ..core.exceptions import FgrnError
 from . import common, model_rows
-from .asking import output_option, sequence_and_time
+from .predicting import output_option, sequence_and_time
 from .tracking import TrackedRows, dynamic_of, write_records
 
 

@@ -186,7 +186,7 @@ def column_of(variable: Variable, column: Any) -> Any:
     return [([*values, None])[place] for place in places.tolist()]
 
 
-def together(rows: Mapping[str, Any], known: Mapping[str, Any], count: int) -> dict[str, Any]:
+def with_evidence_added(rows: Mapping[str, Any], known: Mapping[str, Any], count: int) -> dict[str, Any]:
     """Return rows of evidence with the evidence `known` added to each row."""
     for name in known:
         if name in rows:

@@ -66,7 +66,7 @@ def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool,
 
         model = load(data)
         if common.use_of(data, model) is not None:
-            networks.described(data, model, as_json)
+            networks.print_description(data, model, as_json)
             return
         _describe_estimator(data, model, as_json)
         return

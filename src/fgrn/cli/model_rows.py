@@ -38,7 +38,7 @@ class Remarks:
         self._words.setdefault(column, word)
         self._times[column] += times
 
-    def tell(self) -> None:
+    def print_collected(self) -> None:
         """Print the remarks that need all batches."""
         for column, word in self._words.items():
             count = "once" if self._times[column] == 1 else f"{self._times[column]:,} times"
@@ -71,7 +71,7 @@ def matching(model: LatentEstimator, table: Any, remarks: Remarks | None = None)
         for name in names
     }
     if remarks is None:
-        mine.tell()
+        mine.print_collected()
     return pa.table(found)
 
 
@@ -123,7 +123,7 @@ def matched(model: LatentEstimator, rows: Stream, quiet: bool = False, kept: boo
             remarks.say(where + spoken(one.message.shifted(first)))
         first += table.num_rows
     if not quiet:
-        remarks.tell()
+        remarks.print_collected()
         common.tell_left_out(rows)
     if not first:
         raise TableFileError(f"{rows.called} holds no rows. A table has a line of names and at least one more.")

@@ -13,7 +13,7 @@ from ..core.exceptions import FgrnError, WiringError, counted, shortened, visibl
 from ..files.formats import FORMATS, READ_ONLY, READABLE, RESCALE, UNREADABLE
 from . import common
 from .answers import Answer
-from .given import code_of, given_help, known_of, parted, rows_of, together
+from .given import code_of, given_help, known_of, parted, rows_of, with_evidence_added
 from .wording import say, spoken
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def summary(path: str, as_json: bool, rescale: bool = False) -> None:
 
     model = any_model_of(path, rescale=rescale)
     if isinstance(model, InfluenceDiagram):
-        described(path, model, as_json)
+        print_description(path, model, as_json)
         return
     found: dict[str, Any] = {"file": path, "name": model.name, "variables": len(model.variables)}
     states = [variable.cardinality for variable in model.variables]
@@ -156,7 +156,7 @@ def summary(path: str, as_json: bool, rescale: bool = False) -> None:
     say(common.aligned(heads, rows, left=4))
 
 
-def described(path: str, model: Any, as_json: bool) -> None:
+def print_description(path: str, model: Any, as_json: bool) -> None:
     """Print the description of a model that is neither a Bayesian network nor an estimator, and its commands."""
     use = common.use_of(path, model)
     if as_json:
@@ -341,7 +341,7 @@ def query(
     rows: int | None = None
     if evidence is not None:
         columns, rows = rows_of(model, evidence, **options)
-        known = {**together(columns, known, rows)} if rows is not None else {**columns, **known}
+        known = {**with_evidence_added(columns, known, rows)} if rows is not None else {**columns, **known}
     columns_ = {name: [value] for name, value in known.items()} if rows is None else known
     answer = Answer(model, columns_, rows, output, as_json)
     if most_probable:

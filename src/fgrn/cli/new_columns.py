@@ -13,7 +13,7 @@ class NewColumns:
     def __init__(self) -> None:
         self._renamed: dict[str, str] = {}
 
-    def free(self, name: str, taken: Collection[str]) -> str:
+    def unused_name(self, name: str, taken: Collection[str]) -> str:
         """Return a name that the table does not have."""
         found = name
         while found in taken:
@@ -22,7 +22,7 @@ class NewColumns:
             self._renamed[name] = found
         return found
 
-    def tell(self) -> None:
+    def print_renamed(self) -> None:
         """Print which columns were written under other names."""
         if self._renamed:
             pairs = ", ".join(f"{name!r} is written as {found!r}" for name, found in self._renamed.items())

@@ -15,7 +15,7 @@ from ..tables.schema import Schema
 MOST_COLUMNS = 40
 """The most columns that have a line each; of more, those with the same levels have one together."""
 
-MOST_KINDS = 20
+MOST_COLUMN_KINDS = 20
 """The most kinds of columns that have a line; the others are counted."""
 
 
@@ -29,9 +29,9 @@ def schema_text(schema: Schema) -> str:
     ranked = sorted(kinds.items(), key=lambda one: -len(one[1]))
     rows = [
         [counted(len(names), "column"), shortened(names, 2), f"{len(levels)}", kind, shortened(levels, 4)]
-        for (kind, levels), names in ranked[:MOST_KINDS]
+        for (kind, levels), names in ranked[:MOST_COLUMN_KINDS]
     ]
-    left = sum(len(names) for _, names in ranked[MOST_KINDS:])
+    left = sum(len(names) for _, names in ranked[MOST_COLUMN_KINDS:])
     rest = [f"  and {counted(left, 'column')} of other levels"] if left else []
     heading = f"Schema of {counted(len(schema), 'column')}, those with the same levels in one line"
     return "\n".join([heading, text_table([], rows, 5, 2, terminal_width()), *rest])

@@ -113,11 +113,11 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | N
     how["tiers"] = [_columns(text, names) for text in tiers] or None
     path = how["method"] in PATHS
     signals = stoppable("move" if path else "sample") if path or confidence is not None else nullcontext(Stop())
-    with ReadingProgress(not as_json) as told, signals as stopped:
+    with ReadingProgress(not as_json) as reporter, signals as stopped:
         moves = count(1)
 
         def watch(*_: Any) -> bool:
-            told("moves", next(moves), 0)
+            reporter("moves", next(moves), 0)
             return stopped()
 
         how["watch"] = watch

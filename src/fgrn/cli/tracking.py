@@ -14,8 +14,8 @@ from ..files.formats import READABLE
 from ..tables.missing import MISSING
 from ..tables.writer import table_writer
 from . import common
-from .asking import output_option
 from .given import column_of, known_columns
+from .predicting import output_option
 from .wording import tell
 
 if TYPE_CHECKING:

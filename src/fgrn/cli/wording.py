@@ -147,7 +147,7 @@ def spoken(message: object, command: click.Command | None = None) -> str:
         return str(message)
     context = click.get_current_context(silent=True)
     running = command or (None if context is None else context.command)
-    return message.told(Options(running, isinstance(message, NetworkFileError)))
+    return message.worded(Options(running, isinstance(message, NetworkFileError)))
 
 
 def say(text: str, err: bool = False) -> None:

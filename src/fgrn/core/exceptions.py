@@ -20,6 +20,7 @@
     ├── UnseenLevelWarning     a value or a column that did not occur in the training data
     ├── EmptyColumnWarning     a column in which every value is missing
     ├── ManyLevelsWarning      a column with too many levels, whose rarest levels are combined into one
+    ├── LongNumbersWarning     a column of whole numbers that are too long to be told apart in bins
     ├── ImpossibleRowWarning   rows of probability zero, answered as without any evidence
     ├── RescaledTableWarning   a table in a file whose rows do not sum to one, and were divided by their sum
     ├── CheckpointWarning      a checkpoint that could not be written; learning continued
@@ -119,7 +120,7 @@ class Remedy:
     def __repr__(self) -> str:
         return f"Remedy({self.text!r}, {self.settings})"
 
-    def told(self, wording: Wording = PYTHON) -> str | None:
+    def worded(self, wording: Wording = PYTHON) -> str | None:
         """Return the instruction with its settings; None if the interface of this wording cannot set them."""
         settings = wording.settings(self)
         if settings is None or "{}" in self.text:
@@ -165,7 +166,7 @@ class Report:
         self.column, self.value, self.setting = column, value, setting
         given = (remedies,) if isinstance(remedies, (Remedy, str)) else remedies
         self.remedies = tuple(one for one in given if one)
-        super().__init__(self.told())  # type: ignore[call-arg]  # the exception that it is mixed with
+        super().__init__(self.worded())  # type: ignore[call-arg]  # the exception that it is mixed with
 
     @property
     def row(self) -> int | None:
@@ -200,15 +201,15 @@ class Report:
         text = ", ".join(found)
         return text if self.file is not None else text[:1].upper() + text[1:]
 
-    def told(self, wording: Wording = PYTHON) -> str:
+    def worded(self, wording: Wording = PYTHON) -> str:
         """Return the whole text, with settings as this wording writes them."""
         place = f"{self.place}: " if self.place else ""
         message = self.message if self.setting is None else f"{wording.subject(self.setting)} {self.message}"
-        found = [one if isinstance(one, str) else one.told(wording) for one in self.remedies]
+        found = [one if isinstance(one, str) else one.worded(wording) for one in self.remedies]
         return f"{place}{message} {_sentences([one for one in found if one])}".strip()
 
     def __str__(self) -> str:
-        return visible(self.told())
+        return visible(self.worded())
 
     def __reduce__(self) -> tuple[Any, ...]:
         plain = isinstance(self.value, (str, bytes, int, float, NoneType))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from math import isfinite
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -73,7 +74,7 @@ def is_number(label: Label) -> bool:
     return True
 
 
-def named(labels: Labels, codes: np.ndarray) -> np.ndarray:
+def labels_of_codes(labels: Labels, codes: np.ndarray) -> np.ndarray:
     """Return the label of each code, as an array of their common type or, for mixed types, of objects."""
     if isinstance(labels, range):
         return np.asarray(codes, dtype=np.int64)
@@ -81,6 +82,20 @@ def named(labels: Labels, codes: np.ndarray) -> np.ndarray:
     names = np.array(labels) if alike else np.array([*labels, None], dtype=object)[:-1]
     out: np.ndarray = names[codes]
     return out
+
+
+@lru_cache(maxsize=1024)
+def codes_of_labels(labels: Labels) -> dict[Any, int]:
+    """Return the code of every label and, if labels are words, of every code itself."""
+    table: dict[Any, int] = {label: code for code, label in enumerate(labels)}
+    if takes_codes(labels):
+        table.update((code, code) for code in range(len(labels)))
+    return table
+
+
+def code_type(most: int) -> type[np.signedinteger[Any]]:
+    """Return the narrowest integer type that holds the codes of `most` states."""
+    return np.int8 if most <= 2**7 else np.int16 if most <= 2**15 else np.int32
 
 
 def plain_number(value: float, digits: int) -> str:

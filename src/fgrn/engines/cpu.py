@@ -37,7 +37,7 @@ from .row_blocks import blocks_of_rows, thread_count
 from .scanners import BlockScanner
 from .scans import Scan
 from .star_counts import star_epochs, star_room, star_work
-from .stars import ray_of
+from .stars import shown_leg_of
 from .tape import Tape, tape_for
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ MOST_COUNTED = 2**18
 VISITS = 24
 """How often a call visits as many states as it has to clear and add up, so that this is negligible too."""
 
-MOST_ROWS, MOST_RAY_ROWS = 2**15, 2**16
+MOST_ROWS, MOST_LEG_ROWS = 2**15, 2**16
 """Rows per call when messages are kept: in general, and where a star shows one leg."""
 
 WIDE_ROW = 2**24
@@ -147,7 +147,7 @@ class Prepared:
     `kernel` is one of
 
         star    counts where one Diverter with its Sources and leaves is everything
-        ray     messages on one leg of such a network
+        leg     messages on one leg of such a network
         lanes   junction trees of small cliques, `lanes` rows side by side
         tree    everything else
     """
@@ -176,12 +176,14 @@ class Prepared:
         self.spare: list[np.ndarray] = []  # counts whose memory may be used again: fresh memory is slow the first time
         self.held: list[dict[int, TableMessages]] = []  # the same for messages of all blocks, by their first rows
         self.maps = kernel_array(plan.maps, np.uint64)
-        self.ray = ray_of(plan, program, evidence) if len(tape.regions) == 1 and not program.for_counts else None
+        self.shown_leg = (
+            shown_leg_of(plan, program, evidence) if len(tape.regions) == 1 and not program.for_counts else None
+        )
         first = tape.regions[0] if tape.regions else None
         self.star_sizes = (np.uint64(first.states), np.uint64(first.stride)) if first else (np.uint64(0),) * 2
-        without = -1 if tape.is_star else None if self.ray is None else self.ray.prior
+        without = -1 if tape.is_star else None if self.shown_leg is None else self.shown_leg.prior
         self.packing = tape.packing(plan, program, without)
-        self.kernel = "lanes" if lanes else "star" if tape.is_star else "ray" if self.ray is not None else "tree"
+        self.kernel = "lanes" if lanes else "star" if tape.is_star else "leg" if self.shown_leg is not None else "tree"
         self.tapes = Tapes(tape.sweep, tape.count, self._shown_places())
         self.width = 0 if program.for_counts else int(plan.cardinality[program.shown].sum())
         self.block = int(np.clip(BLOCK_BYTES // max(1, 8 * self.tape.width), 8, 256))
@@ -199,7 +201,7 @@ class Prepared:
         else:
             shown = 24 * self.width + 16
             self.rows_at_once = int(
-                np.clip(MESSAGE_BYTES // shown, 1, MOST_ROWS if self.ray is None else MOST_RAY_ROWS)
+                np.clip(MESSAGE_BYTES // shown, 1, MOST_ROWS if self.shown_leg is None else MOST_LEG_ROWS)
             )
 
     @cached_property
@@ -238,7 +240,7 @@ class Prepared:
         except IndexError:  # another thread may have taken the last one
             return {}
 
-    def rest(self) -> None:
+    def free_memory(self) -> None:
         """See `fgrn.engines.Prepared`."""
         self.spare, self.held, self._star_work, self.star_rooms, self._same = [], [], [], [], NOTHING
 
@@ -252,21 +254,21 @@ class Prepared:
             self._same = same = np.full(len(weights), weights[0], dtype=np.float64)
         return same[: len(weights)]
 
-    def known(self, rows: slice) -> Known:
+    def packed_entries(self, rows: slice) -> Known:
         """Return the entries of packed leaves in a block of rows; kept for the next epoch."""
         if rows.start in self._known:
             return self._known[rows.start]
         found = known_entries(self.plan, self.tape.regions, self._codes, self.evidence.slot, rows, kernels.pack)
         if self.program.for_counts:
             disk = self.evidence.disk
-            found = found if disk is None else Known(*map(disk.kept, found))
+            found = found if disk is None else Known(*map(disk.stored, found))
             self._known[rows.start] = found
         return found
 
     def known_rows(self, rows: slice) -> KnownRows:
         """Return the evidence in a block of rows."""
         codes, soft = self.evidence.codes[rows], self.evidence.soft[rows]
-        return KnownRows(*self.known(rows), kernel_array(codes, np.int32), kernel_array(soft))
+        return KnownRows(*self.packed_entries(rows), kernel_array(codes, np.int32), kernel_array(soft))
 
     def star_work(self) -> StarWork:
         """Take arrays for the products of some rows of a star, for one thread; `done_with` returns them."""
@@ -305,7 +307,7 @@ class Prepared:
         """
         found = self._star_rows.get(rows.start)
         if found is None:
-            found = StarRows(*self.known(rows), *self._on_hidden(rows))
+            found = StarRows(*self.packed_entries(rows), *self._on_hidden(rows))
             if self.program.for_counts and self.evidence.disk is None and not self.evidence.soft.shape[1]:
                 self._star_rows[rows.start] = found
         return found

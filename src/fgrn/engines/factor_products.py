@@ -27,7 +27,7 @@ class Product:
     at: int
 
 
-class Multiplied:
+class ProductCache:
     """A cache of the products for the last parameters, which several queries to one model share."""
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ from .row_blocks import in_order, thread_count
 TERMS = {
     "likelihood": kernels.LIKELIHOOD,
     "dirichlet": kernels.DIRICHLET,
-    "kept back": kernels.KEPT_BACK,
+    "held out": kernels.HELD_OUT,
 }
 
 PREFIX = 4
@@ -197,16 +197,16 @@ class FamilyTable:
     def _whole(self, prior: float) -> float:
         """Return the term of a cell that contains all rows."""
         weights = np.broadcast_to(self.weights, self.rows)
-        count, back = float(weights[: self.train].sum()), float(weights[self.train :].sum())
-        return float(kernels.one_term(TERMS[self.term], count, back, prior))
+        count, held_out = float(weights[: self.train].sum()), float(weights[self.train :].sum())
+        return float(kernels.one_term(TERMS[self.term], count, held_out, prior))
 
     def _cells(self, cells: int) -> CellRoom:
         """Return a buffer for the counts of this many cells, reused by all calls from one thread."""
         room: CellRoom | None = getattr(self._room, "cells", None)
         if room is None or len(room.counts) < cells:
             size = max(cells, 4 * kernels.WIDE)
-            back = np.empty(size if self.term == "kept back" else 1)
-            room = self._room.cells = CellRoom(np.empty(size), back, np.empty(kernels.FEW))
+            held_out = np.empty(size if self.term == "held out" else 1)
+            room = self._room.cells = CellRoom(np.empty(size), held_out, np.empty(kernels.FEW))
         return room
 
     def _words(self) -> BitRoom:

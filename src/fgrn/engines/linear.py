@@ -18,7 +18,7 @@ from .protocol import PARTS, Asked, Buffers, RowCounts
 from .protocol import Loaded as AnyLoaded
 from .row_blocks import in_order, put_together, sum_of_blocks
 from .star_counts import counts_of_block, epochs_of_each
-from .stars import Ray
+from .stars import ShownLeg
 
 if TYPE_CHECKING:
     from .cpu import Prepared
@@ -77,8 +77,8 @@ class Loaded:
         `spare` are messages of the same rows whose memory may be used again.
         """
         mine = self.prepared
-        if mine.ray is not None:
-            buffers, doubtful = self._ray(mine.ray, rows, room)
+        if mine.shown_leg is not None:
+            buffers, doubtful = self._leg_messages(mine.shown_leg, rows, room)
         elif mine.kernel == "lanes":
             return wide.messages(self, rows)
         else:
@@ -140,7 +140,9 @@ class Loaded:
         scale += np.log(rest)
         return Buffers(forward, backward, marginal, known_forward, known_backward, scale), doubtful
 
-    def _ray(self, ray: Ray, rows: slice, room: dict[str, np.ndarray] | None) -> tuple[Buffers, np.ndarray]:
+    def _leg_messages(
+        self, shown_leg: ShownLeg, rows: slice, room: dict[str, np.ndarray] | None
+    ) -> tuple[Buffers, np.ndarray]:
         """Return the messages on the only leg of a star that is shown; see `stars`."""
         mine, plan = self.prepared, self.prepared.plan
         count = rows.stop - rows.start
@@ -149,10 +151,10 @@ class Loaded:
         scale = room.get("log_likelihood", NOTHING)
         rest, doubtful = np.ones(len(scale)), np.zeros(count, dtype=np.bool_)
         edges = mine.program.shown.tolist()
-        way = "backward" if ray.prior >= 0 else "forward" if "forward" in room else "marginal"
+        way = "backward" if shown_leg.prior >= 0 else "forward" if "forward" in room else "marginal"
         out = {}
         for edge in edges:
-            behind = edge == ray.leaf
+            behind = edge == shown_leg.leaf
             states = int(plan.cardinality[edge])
             message = room[way] if len(edges) == 1 and way in room else np.empty((count, states))
             work = mine.star_work()
@@ -163,8 +165,8 @@ class Loaded:
             mine.done_with(work)
             out[edge] = message
         scale += np.log(rest)
-        if ray.prior >= 0:
-            forward, backward = plan.source_values(self.values, ray.prior), out[ray.leg]
+        if shown_leg.prior >= 0:
+            forward, backward = plan.source_values(self.values, shown_leg.prior), out[shown_leg.leg]
             norm = np.einsum("ij,j->i", backward, forward)
             doubtful |= norm < FAINT  # a state that was lost may matter now
             norm[doubtful] = 1.0
@@ -283,10 +285,10 @@ class Loaded:
     @cached_property
     def _behind(self) -> np.ndarray:
         """Return the columns of the table of the shown leg of a star, each as long as a row of a joint table."""
-        ray, region = self.prepared.ray, self.prepared.tape.regions[0]
-        if ray is None or ray.leaf is None:
+        shown_leg, region = self.prepared.shown_leg, self.prepared.tape.regions[0]
+        if shown_leg is None or shown_leg.leaf is None:
             return NOTHING
-        table = self.prepared.plan.layout.table(self.values, ray.table)
+        table = self.prepared.plan.layout.table(self.values, shown_leg.table)
         columns = np.zeros((table.shape[1], region.stride))
         columns[:, : region.states] = table.T
         return columns.ravel()

@@ -61,7 +61,7 @@ class State:
         """Return the message to the block that reads an edge: forward times the evidence on it."""
         message = self.old_forward[:, self.plan.columns(edge)]
         if edge in self.soft:
-            self._count(self.plan.cardinality[edge], self.evidence.known(edge))
+            self._count(self.plan.cardinality[edge], self.evidence.has_evidence(edge))
             message = message + self.soft[edge]
         return message
 
@@ -97,7 +97,7 @@ class State:
         self.known_backward[:, edge] = known
         if edge in self.soft:
             self.backward[:, columns] += self.soft[edge]
-            self.known_backward[:, edge] |= self.evidence.known(edge)
+            self.known_backward[:, edge] |= self.evidence.has_evidence(edge)
 
     def table(self, siso: int) -> np.ndarray:
         """Return the logarithms of the table of a SISO."""
@@ -113,7 +113,7 @@ class State:
         table, message = self.table(siso), self.into_reader(source)
         self._count(table.size, np.ones(self.evidence.rows))
         self.forward[:, self.plan.columns(target)] = self.engine.total(message[:, :, None] + table[None], axis=1)
-        self.known_forward[:, target] = self.old_known_forward[:, source] | self.evidence.known(source)
+        self.known_forward[:, target] = self.old_known_forward[:, source] | self.evidence.has_evidence(source)
 
     def _siso_backward(self, siso: int) -> None:
         self._write_backward(int(self.plan.siso_input[siso]), *self._to_input(siso))
@@ -148,7 +148,7 @@ class State:
         for leg in legs:
             edge = int(self.plan.leg_edge[leg])
             if self.plan.leg_is_input[leg]:
-                known.append(self.old_known_forward[:, edge] | self.evidence.known(edge))
+                known.append(self.old_known_forward[:, edge] | self.evidence.has_evidence(edge))
                 carries.append(np.ones(self.evidence.rows, dtype=bool))
             else:
                 known.append(self.old_known_backward[:, edge].copy())
@@ -171,7 +171,7 @@ class State:
 
     def _leaf(self, siso: int) -> tuple[np.ndarray, np.ndarray]:
         output = int(self.plan.siso_output[siso])
-        known = self.evidence.known(output)
+        known = self.evidence.has_evidence(output)
         self.old_known_backward[:, output] = known
         if output in self.soft:
             self.old_backward[:, self.plan.columns(output)] = self.soft[output]

@@ -120,7 +120,7 @@ class MatrixPrepared:
         yield found
         self._rooms.append(found)
 
-    def rest(self) -> None:
+    def free_memory(self) -> None:
         """See `fgrn.engines.Prepared`."""
         self.__dict__.pop("others", None)
         self._rooms = []

@@ -58,7 +58,7 @@ class Vector(Protocol):
     def __len__(self) -> int:
         """Return the number of cells."""
 
-    def alike(self, values: Any) -> Self:
+    def vector_of(self, values: Any) -> Self:
         """Return parameters, an array or a vector, as a vector on the same device as this one."""
 
     def __add__(self, other: Any) -> Self:
@@ -151,7 +151,7 @@ class Prepared(Protocol):
     rows_at_once: int
     threads: int
 
-    def rest(self) -> None:
+    def free_memory(self) -> None:
         """Free memory that is kept between calls only for speed."""
 
     def load(self, values: np.ndarray) -> Loaded:

@@ -135,7 +135,7 @@ class Prepared:
         """Return all rows in blocks."""
         return blocks_of_rows(self.evidence.rows, self.rows_at_once)
 
-    def rest(self) -> None:
+    def free_memory(self) -> None:
         """See `fgrn.engines.Prepared`: there is nothing to free."""
 
     def load(self, values: np.ndarray) -> Loaded:

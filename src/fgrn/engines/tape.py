@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from . import protocol
-from .factor_products import Multiplied, Product
+from .factor_products import Product, ProductCache
 from .kernels.basics import (
     ALONE,
     BACKWARD,
@@ -78,7 +78,7 @@ class Tape:
     is_star: bool = False  # one Diverter with Sources and gathered leaves is everything
     products: list[Product] = field(default_factory=list)
     packings: dict[int | None, PackPlan] = field(default_factory=dict)
-    multiplied: Multiplied = field(default_factory=Multiplied)
+    multiplied: ProductCache = field(default_factory=ProductCache)
 
     def packing(self, plan: Plan, program: Program, without: int | None) -> PackPlan:
         """Return the packs as kernels take them; see `packed`."""

@@ -132,7 +132,7 @@ class LatentEstimator(HiddenNames):
             "watch": LearningProgress.of(self.verbose, self.n_epochs, self.n_init, what, self._stopped),
         }
 
-    def _teach(self, net: Network, table: EncodedTable, what: str = "", **settings: Any) -> History:
+    def _learn_network(self, net: Network, table: EncodedTable, what: str = "", **settings: Any) -> History:
         """Learn the tables of a network, with changed settings if given; stacks are learnt layer by layer."""
         options = self._options(what) | settings
         with options["watch"]:
@@ -200,7 +200,7 @@ class LatentEstimator(HiddenNames):
 
     def _learnable(self, X: Any, sample_weight: Any, classes: Classes | None) -> Evidence:
         """Return the codes and weights of a table to learn from; sets the columns and classes of the model."""
-        return self._learnable_columns(*self._taken(X, sample_weight, classes))
+        return self._learnable_columns(*self._training_columns(X, sample_weight, classes))
 
     def _learnable_columns(self, columns: Columns, weights: np.ndarray | None, classes: Classes | None) -> Evidence:
         """Infer the schema of columns to learn from, and return their codes."""
@@ -229,7 +229,7 @@ class LatentEstimator(HiddenNames):
     def _train(self, table: EncodedTable) -> None:
         """Choose a network for this table, and learn its tables."""
         self.network_ = self._network(self.n_hidden)
-        self.history_ = self._teach(self.network_, table)
+        self.history_ = self._learn_network(self.network_, table)
 
     def _network(self, n_hidden: Any) -> Network:
         raise NotImplementedError
@@ -264,7 +264,7 @@ class LatentEstimator(HiddenNames):
         """Run a step of online EM for each batch; if a batch fails, the batches before it have been learnt."""
         with (
             closing(online_batches(self, X, sample_weight, target, classes)) as batches,
-            ReadingProgress(self.verbose) as told,
+            ReadingProgress(self.verbose) as reporter,
         ):
             if not hasattr(self, "network_"):
                 with self._or_as_before():
@@ -272,7 +272,7 @@ class LatentEstimator(HiddenNames):
                     self._take_units(first)
                     self._fit_table("pyarrow", first, batch=True)._step(first)
             while not self._stopped():
-                told("rows learnt", self.n_rows_, 0)
+                reporter("rows learnt", self.n_rows_, 0)
                 found = next(batches, None)
                 if found is None:
                     break
@@ -318,14 +318,16 @@ class LatentEstimator(HiddenNames):
         """The networks that are asked for the class."""
         return Decision(self)
 
-    def _describing(self) -> Network | TreeMixture:
+    def _joint_model(self) -> Network | TreeMixture:
         """The model of the joint distribution: the fitted network, or a mixture of trees learnt from it."""
         found: Network | TreeMixture = getattr(self, "mixture_", self.network_)
         return found
 
-    def _asked(self, data: Mapping[str, Coded], names: Sequence[str], way: str = "marginal") -> dict[str, np.ndarray]:
+    def _variable_messages(
+        self, data: Mapping[str, Coded], names: Sequence[str], way: str = "marginal"
+    ) -> dict[str, np.ndarray]:
         """Return messages on some variables, (rows, states); for an impossible row, those without any evidence."""
-        return mean_messages([self._describing()], data, names, way, self.engine)
+        return mean_messages([self._joint_model()], data, names, way, self.engine)
 
     def _posterior(self, X: Any, name_of: Callable[[], str]) -> np.ndarray:
         """Return the posterior distribution of one variable in each row."""
@@ -339,7 +341,7 @@ class LatentEstimator(HiddenNames):
             X: the table.
         """
         data = self._coded(X)
-        return self._describing().propagate(data, keep=[], engine=self.engine, impossible="mark").log_likelihood
+        return self._joint_model().propagate(data, keep=[], engine=self.engine, impossible="mark").log_likelihood
 
     def embed(self, X: Any) -> np.ndarray:
         """Return the embedding of each row: the backward messages of all hidden variables, side by side.
@@ -347,7 +349,9 @@ class LatentEstimator(HiddenNames):
         Args:
             X: the table.
         """
-        return np.concatenate(list(self._asked(self._coded(X), self._hidden(), "backward").values()), axis=1)
+        return np.concatenate(
+            list(self._variable_messages(self._coded(X), self._hidden(), "backward").values()), axis=1
+        )
 
     def complete(self, X: Any, return_proba: bool = False) -> Any:
         """Return the table with missing values imputed: the most probable level, or the expected number.
@@ -381,7 +385,7 @@ class LatentEstimator(HiddenNames):
         self, columns: Columns, data: Mapping[str, Coded], schema: Schema
     ) -> tuple[dict[str, list[Any]], np.ndarray]:
         """Return the columns with missing values, imputed, and the probability of each imputed value."""
-        return impute(columns, data, schema, lambda names: self._asked(data, names))
+        return impute(columns, data, schema, lambda names: self._variable_messages(data, names))
 
     def _prototypes(self, name: str, states: Iterable[Any]) -> Prototypes[Any]:
         """Return, for each state of a variable, the distribution of every column by level; `states` are their names."""

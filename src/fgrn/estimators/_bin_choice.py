@@ -21,7 +21,7 @@ from ..tables.schema import BINS, Schema
 from ._base import LatentEstimator
 from ._tables import Classes, Columns
 
-FEW_ROWS, MORE_BINS = 100, 10
+ROWS_FOR_MORE_BINS, MORE_BINS = 100, 10
 """Rows from which on there are more bins, and how many, unless they are given or chosen."""
 
 BIN_COUNTS = (5, 10, 20)
@@ -38,7 +38,7 @@ class ChoosingBins(LatentEstimator):
         column = next(iter(columns.values()), ())
         rows = column.rows if isinstance(column, Distinct) else 1 if frames.is_bare(column) else len(column)
         rows = rows if weights is None else np.sum(weights)
-        return BINS if rows < FEW_ROWS else MORE_BINS
+        return BINS if rows < ROWS_FOR_MORE_BINS else MORE_BINS
 
     def _fit(self, X: Any, sample_weight: Any, classes: Classes | None = None, batch: bool = False) -> Self:
         with self._or_as_before():
@@ -55,7 +55,7 @@ class ChoosingBins(LatentEstimator):
 
     def _learnable_in_bins(self, X: Any, sample_weight: Any, classes: Classes | None) -> tuple[Evidence, Budget | None]:
         """Return the codes of a table to learn from, in the best bins; and the budget, if some was spent on these."""
-        columns, weights, classes = self._taken(X, sample_weight, classes)
+        columns, weights, classes = self._training_columns(X, sample_weight, classes)
         table, usual = self._learnable_columns(columns, weights, classes), self.schema_
         is_binned = any(column.is_binned for column in usual.values())
         if self.n_bins != "auto" or self.schema is not None or classes is None or not is_binned:

@@ -141,12 +141,14 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
             Schema([*schema.values(), *one.values()]),
         )
 
-    def _asked(self, data: Mapping[str, Coded], names: Sequence[str], way: str = "marginal") -> dict[str, np.ndarray]:
+    def _variable_messages(
+        self, data: Mapping[str, Coded], names: Sequence[str], way: str = "marginal"
+    ) -> dict[str, np.ndarray]:
         name = self._class_name()
         if way != "marginal" or name not in names:
-            return super()._asked(data, names, way)
+            return super()._variable_messages(data, names, way)
         others = [one for one in names if one != name]
-        found = super()._asked(data, others) if others else {}
+        found = super()._variable_messages(data, others) if others else {}
         return found | mean_messages(self._decision.networks, data, [name], way, self.engine)  # as `predict` says
 
     def _code(self, target: Any) -> int:

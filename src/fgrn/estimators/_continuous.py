@@ -48,16 +48,9 @@ class ContinuousColumns(LatentEstimator):
 
     def _take_units(self, table: EncodedTable) -> None:
         names = self.schema_.continuous
-        if names and self.cycles > 1:
-            raise LearningError(
-                "must be 1 with continuous columns, which are learnt with one cycle per epoch.",
-                setting="cycles",
-                value=self.cycles,
-                remedies=Remedy("use one", cycles=1),
-            )
         self._leaves = None
         if names:
-            rows = table.here()
+            rows = table.local_rows()
             self._leaves = GaussianLeaves.of(
                 self._hidden_name(), 1, names, self.covariance, rows.numbers, rows.row_weights, release=rows.release
             )
@@ -139,7 +132,7 @@ class ContinuousColumns(LatentEstimator):
     def _filled(self, columns: Columns, data: Any, schema: Schema) -> tuple[dict[str, list[Any]], np.ndarray]:
         filled, sure = super()._filled(columns, data, schema)
         name = self._hidden_name()
-        return self._with_numbers(filled, sure, columns, data, lambda: self._asked(data, [name])[name])
+        return self._with_numbers(filled, sure, columns, data, lambda: self._variable_messages(data, [name])[name])
 
     def _with_numbers(
         self,

@@ -23,7 +23,7 @@ from ..statistics.first_step import Uncertainty
 from ..statistics.latent_classes import LatentClasses, Patterns
 from ..statistics.membership import MembershipRegression, three_step_regression, two_step_regression
 from ..statistics.one_step import RowSizes, one_step_regression
-from ..statistics.standard_errors import KINDS, ErrorKind
+from ..statistics.standard_errors import ERROR_KINDS, ErrorKind
 from ..statistics.three_step import AssignedRows
 from ..tables import frames
 from ._class_analysis import ClassAnalysis
@@ -159,7 +159,7 @@ class ExternalVariables(ClassAnalysis):
         settings.choice("correction", correction, ("bch", "ml"), LearningError)
         self._refuse_swapped(outcome, X, "the outcome")
         by_means = steps == 3 and correction == "bch"
-        if by_means and kind in KINDS and kind != "robust":
+        if by_means and kind in ERROR_KINDS and kind != "robust":
             raise LearningError(
                 "must be 'robust' with the correction 'bch', which supposes no distribution of the outcome. "
                 f"Got {kind!r} instead.",

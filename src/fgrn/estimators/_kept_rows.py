@@ -53,7 +53,7 @@ class KeptRows(Choosing):
     def _fit_table(self, kind: str, table: EncodedTable, batch: bool = False) -> Self:
         super()._fit_table(kind, table, batch)
         small = isinstance(table, Evidence) and table.codes.size + table.numbers.size <= MOST_KEPT_CELLS
-        self._kept = table.here().loaded() if small and not batch else None
+        self._kept = table.local_rows().loaded() if small and not batch else None
         self._fit_weights = None
         return self
 

@@ -27,7 +27,7 @@ class SequenceTables(ContinuousColumns):
         if frames.is_source(X):
             beside = [one for one in (sequence, time) if isinstance(one, str)]
             features, kept = without_columns(X, beside, self._missing_codes())
-            table = encoded_stream(self, features, None, None, None).here()
+            table = encoded_stream(self, features, None, None, None).local_rows()
             found = {name: frames.as_column(kept.column(name), name) for name in beside}
             ids, times = (found[one] if isinstance(one, str) else one for one in (sequence, time))
         else:

@@ -25,7 +25,7 @@ from ._streams import encoded_stream
 from ._tables import Classes
 
 ROWS_AT_ONCE = 2**16
-"""Rows whose hidden states are in memory while a model is judged."""
+"""Rows whose hidden states are in memory while a model is evaluated."""
 
 
 class Choosing(LatentEstimator):
@@ -61,7 +61,7 @@ class Choosing(LatentEstimator):
             self.__dict__.pop("selection_", None)
             return
         trained: dict[int, tuple[Network, History]] = {}
-        self.selection_ = self._compare(table.here(), sizes(self.max_hidden), trained)
+        self.selection_ = self._compare(table.local_rows(), sizes(self.max_hidden), trained)
         self.n_hidden_ = self.selection_.best.n_hidden
         self.network_, self.history_ = trained[self.n_hidden_]
         if self.criterion == "held_out" and not self._stopped():  # it has not seen all rows yet
@@ -72,7 +72,7 @@ class Choosing(LatentEstimator):
     def _learnt(self, size: int, table: EncodedTable, what: str = "") -> tuple[Network, History]:
         """Return a new network with the given number of hidden states, learnt, and its history."""
         net = self._network(size)
-        return net, self._teach(net, table, what)
+        return net, self._learn_network(net, table, what)
 
     def _compared(
         self, X: Any, tried: Any, sample_weight: Any, classes: Classes | None = None, target: Any = None
@@ -86,7 +86,7 @@ class Choosing(LatentEstimator):
         sizes_tried = sizes(self.max_hidden) if tried is None else list(tried)
         found: Selection
         if frames.is_source(X):
-            table = encoded_stream(other, X, sample_weight, target, None).here()
+            table = encoded_stream(other, X, sample_weight, target, None).local_rows()
             found = other._compare(table, sizes_tried, {}, tried is None)
         else:
             found = other._compare_rows(X, sample_weight, classes, sizes_tried, tried is None)
@@ -112,8 +112,8 @@ class Choosing(LatentEstimator):
             learnt, kept = _split_held_out(table)
 
         def fit(size: int) -> Candidate:
-            name, told = self._hidden_name(), counted(size, "hidden state")
-            net, history = self._finished(lambda: self._learnt(size, learnt, told))
+            name, what = self._hidden_name(), counted(size, "hidden state")
+            net, history = self._finished(lambda: self._learnt(size, learnt, what))
             trained[size] = net, history
             ask: dict[str, Any] = {"engine": self.engine, "impossible": "mark"}
 
@@ -124,12 +124,12 @@ class Choosing(LatentEstimator):
             def score(rows: Evidence) -> float:
                 return float(rows.row_weights @ net.propagate(rows, keep=[], **ask).log_likelihood)
 
-            def judged() -> Candidate:
+            def candidate() -> Candidate:
                 held = np.nan if kept is None else sum(map(score, _blocks(kept))) / kept.weight
                 whole = reduce(operator.add, map(fitted, _blocks(learnt)))
                 return Candidate.of(whole, self._parameter_count(net), held)
 
-            return self._finished(judged)
+            return self._finished(candidate)
 
         found = select(fit, tried, self.criterion, patient, self._stopped)
         if patient and not self._stopped() and found.best.n_hidden == max(sizes(self.max_hidden)) > 1:
@@ -152,14 +152,16 @@ def _split_held_out(table: Evidence) -> tuple[Evidence, Evidence]:
     Rows on disk stay there all together, and have no weight where they do not count.
     """
     if table.disk is None:
-        back = np.arange(table.rows) % HELD_OUT == HELD_OUT - 1
-        return table.take(~back), table.take(back)
+        held_out = np.arange(table.rows) % HELD_OUT == HELD_OUT - 1
+        return table.take(~held_out), table.take(held_out)
 
-    def without(rows: slice, kept_back: bool) -> np.ndarray:
-        is_back = np.arange(rows.start, rows.stop) % HELD_OUT == HELD_OUT - 1
-        return np.where(is_back == kept_back, table.row_weights[rows], 0.0)
+    def weights_of(rows: slice, held_out: bool) -> np.ndarray:
+        is_held_out = np.arange(rows.start, rows.stop) % HELD_OUT == HELD_OUT - 1
+        return np.where(is_held_out == held_out, table.row_weights[rows], 0.0)
 
-    some, others = (table.disk.made(table.rows, np.float64, partial(without, kept_back=back)) for back in (False, True))
+    some, others = (
+        table.disk.computed(table.rows, np.float64, partial(weights_of, held_out=out)) for out in (False, True)
+    )
     return replace(table, row_weights=some), replace(table, row_weights=others)
 
 

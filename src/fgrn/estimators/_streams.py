@@ -18,8 +18,8 @@ from ..learning.encoding import (
     check_rows,
     checked_weight_name,
     coded,
+    distinct_of_batches,
     rows_of_source,
-    seen,
     weighted_batches,
 )
 from ..learning.schema_coding import BySchema
@@ -49,17 +49,17 @@ def encoded_stream(model: LatentEstimator, X: Any, sample_weight: Any, target: A
             "The number of hidden states cannot be chosen on a cluster.",
             remedies=Remedy("compare numbers of states on some of the rows, and continue", n_hidden=...),
         )
-    with ReadingProgress(model.verbose) as told:
-        return _encoded_stream(model, X, sample_weight, target, executor, told)
+    with ReadingProgress(model.verbose) as reporter:
+        return _encoded_stream(model, X, sample_weight, target, executor, reporter)
 
 
 def _encoded_stream(
-    model: LatentEstimator, X: Any, sample_weight: Any, target: Any, executor: Any, told: ProgressReporter
+    model: LatentEstimator, X: Any, sample_weight: Any, target: Any, executor: Any, reporter: ProgressReporter
 ) -> EncodedTable:
     look_first = model.schema is None or target is not None
     weights = checked_weight_name(sample_weight)
     continuous = partial(_continuous, model, target)
-    rows = rows_of_source(X, executor, look_first, told, model._missing_codes(), continuous)
+    rows = rows_of_source(X, executor, look_first, reporter, model._missing_codes(), continuous)
     found: dict[str, Any] = dict(rows.distinct(weights)) if look_first else {}
     _take_classes(model, found, target)
     coders: list[BySchema] = []
@@ -71,7 +71,7 @@ def _encoded_stream(
         return coding
 
     table = rows.encoded(weights, coding_for, without_zero=True)
-    coders[0].tell()
+    coders[0].issue_warnings()
     model._take_units(table)
     return table
 
@@ -147,7 +147,7 @@ def online_batches(
     if not hasattr(model, "network_"):
         left_out = stream.left_out.copy()  # these rows are looked at once more
         look_first = model.schema is None or target is not None
-        found = dict(seen(stream, head, partial(_continuous, model, target))) if look_first else {}
+        found = dict(distinct_of_batches(stream, head, partial(_continuous, model, target))) if look_first else {}
         stream.left_out = left_out
         _take_classes(model, found, target, classes)
         _take_columns(model, list(head[0].columns), found, target)
@@ -166,8 +166,8 @@ def online_batches(
         elif not total:
             raise TableFileError("it holds no rows to learn from.", file=stream.called)
     finally:  # also if the iteration is abandoned
-        coder.tell()
-        stream.tell()
+        coder.issue_warnings()
+        stream.issue_warnings()
 
 
 def _matched(model: LatentEstimator, rows: WeightedBatch, target: str | None) -> WeightedBatch:

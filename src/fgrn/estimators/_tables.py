@@ -174,7 +174,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
             return None
         return checked_weights([sample_weight] * rows if isinstance(sample_weight, Number) else sample_weight, rows)
 
-    def _taken(
+    def _training_columns(
         self, X: Any, sample_weight: Any, classes: Classes | None = None
     ) -> tuple[Columns, np.ndarray | None, Classes | None]:
         """Return the columns, weights and classes of a table to learn from, without rows of weight 0."""

@@ -238,7 +238,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         if self.structure_ == "shared" and is_density:
             super()._train_within(budget, table)
             return
-        here = table.here()
+        here = table.local_rows()
         search = self._search(here, budget)
         if search.rows.can_be_parted and (search.families[0].temper or self.n_hidden == "auto"):
             search.search(self._sizes())
@@ -252,7 +252,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
             search.reserve_for_refining()
             self._warn_if_at_the_edge(search)
         self.structure_ = family.structure
-        self.network_ = family.untaught(size, here)
+        self.network_ = family.new_model(size, here)
         self.n_hidden_ = self.network_.variable(self._hidden_name()).cardinality
         self._learn_in_time(table, search)
         stopped = search.budget.stopped
@@ -265,7 +265,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         watch = LearningProgress.of(
             self.verbose, self.n_epochs, self._starts, stop=lambda: self._stopped() or not budget.has_time
         )
-        self.history_ = self._teach(self.network_, table, watch=watch)
+        self.history_ = self._learn_network(self.network_, table, watch=watch)
         is_counting = self.n_hidden_ == len(self.classes_) and search.rows.is_complete  # an epoch is enough for that
         if not (self.history_.converged or is_counting or budget.has_time or self._stopped()):
             seconds = float(self.max_seconds or USUAL_SECONDS)

@@ -113,7 +113,7 @@ class DeepLatentClassifier(LatentClassifierBase):
             name=self._hidden_name(),
         )
 
-    def _teach(self, net: Network, table: EncodedTable, what: str = "", **settings: Any) -> History:
+    def _learn_network(self, net: Network, table: EncodedTable, what: str = "", **settings: Any) -> History:
         options = self._options(what) | settings
         with options["watch"]:
             return net.learn_by_layer(table, together=self.n_epochs, **options)[-1]

@@ -171,7 +171,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
             return self
 
     def _train(self, table: EncodedTable) -> None:
-        rows = table.here()
+        rows = table.local_rows()
         if not isinstance(self.n_hidden, str):
             self.__dict__.pop("selection_", None)
             self.network_, self.history_ = self._learnt(self.n_hidden, rows)
@@ -185,7 +185,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
 
     def _learnt(self, hidden: Any, rows: Evidence) -> tuple[Network, History]:
         net = self._network(hidden)
-        return net, self._teach(net, rows)
+        return net, self._learn_network(net, rows)
 
     def _network(self, n_hidden: Any) -> Network:
         hidden = int(n_hidden) if isinstance(n_hidden, Integral) else list(n_hidden)
@@ -232,13 +232,13 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
     def _compare(
         self, rows: Evidence, tried: Any, trained: dict[int, tuple[Network, History]], patient: bool
     ) -> Selection:
-        every, back = np.arange(rows.rows), np.zeros(0, dtype=np.intp)
+        every, held_out = np.arange(rows.rows), np.zeros(0, dtype=np.intp)
         if self.criterion == "held_out":
-            every, back = _split_sequences(rows)
+            every, held_out = _split_sequences(rows)
         learnt = rows.take(every)
         name = self._hidden_name()
 
-        def judged(net: Network, some: np.ndarray) -> Fit:
+        def fit_of(net: Network, some: np.ndarray) -> Fit:
             ask: dict[str, Any] = {"keep": [name], "parts": ["marginal", "likelihood"], "engine": self.engine}
             seen = rows.take(some)
             found = net.propagate(seen, **ask)
@@ -246,9 +246,9 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
 
         def fit(size: int) -> Candidate:
             net, _ = trained[size] = self._learnt(size, learnt)
-            held = judged(net, back) if len(back) else None
+            held = fit_of(net, held_out) if len(held_out) else None
             mean = np.nan if held is None else held.log_likelihood / held.weight
-            return Candidate.of(judged(net, every), net.free_parameters, mean)
+            return Candidate.of(fit_of(net, every), net.free_parameters, mean)
 
         return select(fit, tried, self.criterion, patient, self._stopped)
 
@@ -432,5 +432,5 @@ def _split_sequences(rows: Evidence) -> tuple[np.ndarray, np.ndarray]:
             f"To hold sequences out, a table has at least {HELD_OUT} of them. Got {int(number[-1]) + 1}.",
             remedies=Remedy("choose another criterion", criterion="bic"),
         )
-    back = number % HELD_OUT == HELD_OUT - 1
-    return np.flatnonzero(~back), np.flatnonzero(back)
+    held_out = number % HELD_OUT == HELD_OUT - 1
+    return np.flatnonzero(~held_out), np.flatnonzero(held_out)

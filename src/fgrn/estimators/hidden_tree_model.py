@@ -27,7 +27,7 @@ from ..tables.schema import BINS, MOST_LEVELS, Schema
 from ._base import LatentEstimator
 from .latent import LatentTransformer
 
-FEWEST_KEPT_BACK = 20
+FEWEST_HELD_OUT = 20
 """If the fraction to hold out is fewer rows than this, none are held out."""
 
 
@@ -201,11 +201,11 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
 
     def _train(self, table: EncodedTable) -> None:
         seed, rows = self._seed(), table.rows
-        table, kept_back = split_off(table, self._validation(), seed, lambda other: other)
+        table, held_out = split_off(table, self._validation(), seed, lambda other: other)
         found: list[_LearntTrees] = []
-        for sizes in self._sizes(rows, kept_back is not None):
+        for sizes in self._sizes(rows, held_out is not None):
             if not found or not self._stopped():
-                found.append(self._learnt(sizes, table, kept_back, seed))
+                found.append(self._learnt(sizes, table, held_out, seed))
         best = max(found, key=lambda one: one.score)
         self.network_, self.history_ = best.network, best.history
         self.n_hidden_, self.n_trees_ = best.states, best.trees
@@ -213,29 +213,29 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         if best.mixture is not None:
             self.mixture_ = best.mixture
 
-    def _learnt(self, sizes: TreeSizes, table: EncodedTable, kept_back: EncodedTable | None, seed: int) -> _LearntTrees:
+    def _learnt(self, sizes: TreeSizes, table: EncodedTable, held_out: EncodedTable | None, seed: int) -> _LearntTrees:
         """Learn one tree, or several that share its tables if that increases the held-out likelihood."""
         trees = 1 if sizes.shared else sizes.trees
         network = hidden_tree(
-            table.here(), sizes.states, penalty=self.penalty, trees=trees, states=self.schema_.states, seed=seed,
+            table.local_rows(), sizes.states, penalty=self.penalty, trees=trees, states=self.schema_.states, seed=seed,
             name=self._prefix(), engine=self.engine, device=self.device,
         )  # fmt: skip
-        smoothing = counts_of_prior(network, table.here(), self.smoothing, trees) if self.smoothing else 0.0
-        options = {**self._options(), "seed": seed, "smoothing": smoothing, "validation": kept_back}
+        smoothing = counts_of_prior(network, table.local_rows(), self.smoothing, trees) if self.smoothing else 0.0
+        options = {**self._options(), "seed": seed, "smoothing": smoothing, "validation": held_out}
         with options["watch"]:
-            history = network.learn(table, patience=None if kept_back is None else self.patience, **options)
-        score = -np.inf if kept_back is None else float(max(history.validation))
+            history = network.learn(table, patience=None if held_out is None else self.patience, **options)
+        score = -np.inf if held_out is None else float(max(history.validation))
         if not sizes.shared or sizes.trees == 1 or self._in_batches or self._stopped():
             return _LearntTrees(network, history, None, sizes.states, trees, score)
         with LearningProgress.of(self.verbose, TREE_EPOCHS, sizes.trees, "trees", self._stopped) as watch:
             mixture = tree_mixture(
-                network, table, sizes.trees, validation=kept_back, seed=seed, watch=watch, checkpoint=self._journal,
+                network, table, sizes.trees, validation=held_out, seed=seed, watch=watch, checkpoint=self._journal,
                 engine=self.engine, **self._where(),
             )  # fmt: skip
         if mixture.trees == 1:
             return _LearntTrees(network, history, None, sizes.states, 1, score)
-        if kept_back is not None:
-            score = mean_log_likelihood(mixture, kept_back.here(), engine=self.engine, **self._where())
+        if held_out is not None:
+            score = mean_log_likelihood(mixture, held_out.local_rows(), engine=self.engine, **self._where())
         return _LearntTrees(network, history, mixture, sizes.states, mixture.trees, score)
 
     def _step(self, table: Evidence) -> Self:
@@ -259,7 +259,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         if self.validation is None:
             return None
         if isinstance(self.validation, Real):
-            return None if float(self.validation) * self.n_rows_ < FEWEST_KEPT_BACK else float(self.validation)
+            return None if float(self.validation) * self.n_rows_ < FEWEST_HELD_OUT else float(self.validation)
         return self._encoded(self._coded_for_learning(self.validation), None)
 
     def _options(self, what: str = "") -> dict[str, Any]:
@@ -315,7 +315,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         if not hasattr(self, "mixture_"):
             return super().embed(X)
         (root,) = self._hidden()
-        return self.mixture_.root_message(self._asked(self._coded(X), [root])[root])
+        return self.mixture_.root_message(self._variable_messages(self._coded(X), [root])[root])
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the embedding of each row: the backward message at the hidden variable of the root.
@@ -338,7 +338,7 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         check_is_fitted(self)
         evidence = {} if given is None else self._coded(given)
         names = list(self.schema_.states)
-        drawn = self._describing().sample(n_samples, evidence or None, seed=self._seed(), names=names)
+        drawn = self._joint_model().sample(n_samples, evidence or None, seed=self._seed(), names=names)
         rows = n_samples * frames.row_count(evidence) if evidence else n_samples
         values = {
             name: [column.value(v) for v in drawn[name].tolist()] if column.levels else [None] * rows

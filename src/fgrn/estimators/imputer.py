@@ -154,7 +154,7 @@ class LatentImputer(OneToOneFeatureMixin, ContinuousColumns, KeptRows, ChoosingT
         if column is not None and column not in names:
             raise unknown_name("column", column, names)
         wanted = names if column is None else [column]
-        found = self._asked(data, wanted)
+        found = self._variable_messages(data, wanted)
         return np.concatenate([found[name] for name in wanted], axis=1)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:

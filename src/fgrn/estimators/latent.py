@@ -421,5 +421,5 @@ class DiscreteICA(LatentTransformer):
         Args:
             X: the table.
         """
-        found = self._asked(self._coded(X), self._hidden())
+        found = self._variable_messages(self._coded(X), self._hidden())
         return np.stack([belief.argmax(axis=1) for belief in found.values()], axis=1)

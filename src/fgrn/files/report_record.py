@@ -129,7 +129,7 @@ def restore_report(
         return profile_report_of(whole("rows"), parameters, assignment, ProfileErrors(errors, moments), history)
     cells, tables = cells_of_table(), whole("tables")
     df = cells - tables - parameters
-    judged = GoodnessOfFit(
+    goodness = GoodnessOfFit(
         statistics_of(_listed_numbers(record, "fit", 3).tolist(), df), df, cells, tables, weight, parameters
     )
-    return report_of(whole("rows"), parameters, assignment, errors, judged, history)
+    return report_of(whole("rows"), parameters, assignment, errors, goodness, history)

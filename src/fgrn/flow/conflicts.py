@@ -31,7 +31,7 @@ def explained(
 
 def _conflict(plan: Plan, programs: Programs, values: np.ndarray, row: Evidence) -> list[int]:
     """Return a minimal set of edges whose values are impossible together, and possible without any one of them."""
-    edges = [edge for edge in sorted(row.edges()) if row.known(edge)[0]]
+    edges = [edge for edge in sorted(row.edges()) if row.has_evidence(edge)[0]]
     if len(edges) * len(plan.order) > MOST_WORK or not plan.is_tree:
         return []
     engine = engines.get("reference")

@@ -68,8 +68,8 @@ class Constraints(ReadOnlyArrays):
                 start = layout.lines[_line_number(layout, parts[1], parts[2], entry)]
                 cell = start + place(parts[1], parts[3])
                 if not np.isnan(fixed[cell]) and fixed[cell] != value:
-                    told = f"hold one probability at {fixed[cell]:g}, and in {entry!r} at {value:g}."
-                    raise wrong_constraint(told, entry)
+                    message = f"hold one probability at {fixed[cell]:g}, and in {entry!r} at {value:g}."
+                    raise wrong_constraint(message, entry)
                 fixed[cell] = value
             else:
                 raise wrong_constraint(f"have an entry that is not one of them: {entry!r}.", entry, FORMS)
@@ -90,7 +90,7 @@ class Constraints(ReadOnlyArrays):
         return self
 
     @property
-    def named(self) -> np.ndarray:
+    def constrained(self) -> np.ndarray:
         """(cells,): which cells are held or equal to others."""
         found: np.ndarray = ~self.is_free | (np.bincount(self.leader, minlength=len(self.leader)) > 1)[self.leader]
         return found
@@ -150,8 +150,8 @@ def _equal_lines(parts: list[Any], layout: Layout, entry: Any) -> list[np.ndarra
         return [np.array([_line_number(layout, part, row, entry) for part in parts]) for row in range(rows.pop()[0])]
     numeric = [part[0] for part in parts if isinstance(part, (list, tuple)) and len(part) == 3 and part[2] in MOMENTS]
     if numeric:
-        told = f"name means or variances in {entry!r}, and {numeric[0]!r} is not a continuous column."
-        raise wrong_constraint(told, entry)
+        message = f"name means or variances in {entry!r}, and {numeric[0]!r} is not a continuous column."
+        raise wrong_constraint(message, entry)
     if not all(isinstance(part, (list, tuple)) and len(part) == 2 for part in parts):
         raise wrong_constraint(f"have an entry that is not one of them: {entry!r}.", entry, FORMS)
     found = np.array([_line_number(layout, part[0], part[1], entry) for part in parts])

@@ -79,7 +79,7 @@ class LocalEStep:
     `hold=True` keeps the messages of the first cycle for the others (the paper's batch learning);
     `hold=False` recomputes them from the parameters at the start of the epoch, in constant memory.
     `merge=True` counts equal rows once, with their weight; None decides by a sample whether that is faster.
-    `rests=True` frees memory after every count, for several E-steps on one machine.
+    `frees_memory=True` frees memory after every count, for several E-steps on one machine.
     """
 
     engine: Engine
@@ -90,7 +90,7 @@ class LocalEStep:
     hold: bool = True
     threads: int | None = None
     merge: bool | None = None
-    rests: bool = False
+    frees_memory: bool = False
 
     def __post_init__(self) -> None:
         if self.threads is not None:
@@ -138,8 +138,8 @@ class LocalEStep:
         try:
             found = self._counting.load(values).counts(self.expect)
         finally:
-            if self.rests:
-                self._counting.rest()
+            if self.frees_memory:
+                self._counting.free_memory()
         if len(found.impossible) and self._rows is not self.evidence:
             replace(self, merge=False).count(values)  # to name the rows as they are in the table
         return self._checked(found)
@@ -151,8 +151,8 @@ class LocalEStep:
         try:
             every = prepared.epochs_of_each(asked, self.expect, mstep)
         finally:
-            if self.rests:
-                self._counting.rest()
+            if self.frees_memory:
+                self._counting.free_memory()
         return [[CountedEpoch(values, self._checked(counts), new) for values, counts, new in one] for one in every]
 
     def count_with_posterior(self, values: np.ndarray, edge: int) -> tuple[Counts, np.ndarray]:

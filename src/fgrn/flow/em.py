@@ -24,7 +24,7 @@ from ..engines import Asked, MStep
 from ..plan.plan import Layout
 from .acceleration import Extrapolation
 from .counts import CountEach, Counts
-from .esteps import EStep, ESteps, Explained, Recount, WholeEStep
+from .esteps import EStep, ESteps, ExplainingEStep, Recount, WholeEStep
 from .history import History, training_record
 from .minibatch import one_pass
 from .mstep import Smoothing, engine_mstep, named_lines, uncounted, unmoved, updated
@@ -32,8 +32,8 @@ from .parameters import Parameters, Specification, kept_by_engine, random_start
 from .rule import Rule
 from .start_queue import StartQueue
 
-__all__ = ["EStep", "ESteps", "Explained", "History", "Keeper", "Outcome", "Rule", "Start", "Watcher", "WholeEStep",
-           "learn", "outcome", "training_record"]  # fmt: skip
+__all__ = ["EStep", "ESteps", "ExplainingEStep", "History", "Keeper", "Outcome", "Rule", "Start", "Watcher",
+           "WholeEStep", "learn", "outcome", "training_record"]  # fmt: skip
 
 
 Outcome: TypeAlias = tuple[Parameters, History]
@@ -108,7 +108,9 @@ class Start:
 class Keeper(Protocol):
     """The protocol of an object that stores the state of learning (a checkpoint), to continue after an interruption."""
 
-    def begun(self, spec: Specification, parameters: Parameters, rule: Rule) -> tuple[Parameters, list[Start]]:
+    def resume_or_begin(
+        self, spec: Specification, parameters: Parameters, rule: Rule
+    ) -> tuple[Parameters, list[Start]]:
         """Return the initial parameters and the starts so far; in a new run, the given parameters and no starts.
 
         The parameters of the keeper take the place of those given.
@@ -138,7 +140,7 @@ def learn(
         raise LearningError(f"'watch' must be a function of (start, epoch, log-likelihood). Got {watch!r} instead.")
     starts: list[Start] = []
     if keeper is not None:
-        parameters, starts = keeper.begun(spec, parameters, rule)
+        parameters, starts = keeper.resume_or_begin(spec, parameters, rule)
     one_at_a_time = RLock()
 
     def watched(number: int, epoch: int, per_row: float) -> object:

@@ -64,15 +64,15 @@ def _keys(evidence: Evidence) -> np.ndarray:
     return keys
 
 
-MOST_KINDS = 2**16
+MOST_ROW_KINDS = 2**16
 """Joint states of all columns, missing values included, up to which each combination has a number."""
 
-FEW_KINDS = 64
+FEW_ROW_KINDS = 64
 """Up to this many kinds of rows, the messages of all are computed: finding those that occur would take longer."""
 
 
 @dataclass(frozen=True, eq=False)
-class Kinds:
+class RowKinds:
     """Kinds of rows: all rows with equal codes of some variables are of one kind.
 
     which   (rows,): the kind of each row
@@ -90,10 +90,10 @@ class Kinds:
     def evidence(self) -> Evidence:
         """Return a row of each kind, with all other values missing."""
         names = tuple(self.plan.names[edge] for edge in self.edges)
-        return Evidence.of_codes(names, np.asfortranarray(self.codes(), dtype=np.int32)).on(self.plan)
+        return Evidence.of_codes(names, np.asfortranarray(self.codes(), dtype=np.int32)).numbered_by(self.plan)
 
 
-def kinds_of_rows(evidence: Evidence, plan: Plan, edges: Sequence[int]) -> Kinds | None:
+def kinds_of_rows(evidence: Evidence, plan: Plan, edges: Sequence[int]) -> RowKinds | None:
     """Return the kinds of rows by their codes of some variables, none of them a distribution.
 
     All possible ones if these are few, or few beside the rows; else those that occur. None if there could be too many,
@@ -101,7 +101,7 @@ def kinds_of_rows(evidence: Evidence, plan: Plan, edges: Sequence[int]) -> Kinds
     """
     widths = [int(plan.cardinality[edge]) + 1 for edge in edges]
     size = math.prod(widths)
-    if size > MOST_KINDS:
+    if size > MOST_ROW_KINDS:
         return None
     columns = [evidence.codes[:, evidence.slot[edge]] for edge in edges]
     number = np.add(columns[0], 1, dtype=np.intp) if columns else np.zeros(evidence.rows, dtype=np.intp)
@@ -109,15 +109,15 @@ def kinds_of_rows(evidence: Evidence, plan: Plan, edges: Sequence[int]) -> Kinds
         number *= width
         number += column
         number += 1  # unknown is -1
-    if size <= max(FEW_KINDS, evidence.rows // 2):
-        return Kinds(number, True, partial(_every_kind, widths), plan, edges)
+    if size <= max(FEW_ROW_KINDS, evidence.rows // 2):
+        return RowKinds(number, True, partial(_every_kind, widths), plan, edges)
     row_of = np.full(size, -1, dtype=np.intp)
     row_of[number] = np.arange(evidence.rows)
     first = row_of[row_of >= 0]
     if 2 * len(first) > evidence.rows:
         return None
     row_of[number[first]] = np.arange(len(first))
-    return Kinds(row_of[number], False, lambda: np.stack([one[first] for one in columns], axis=1), plan, edges)
+    return RowKinds(row_of[number], False, lambda: np.stack([one[first] for one in columns], axis=1), plan, edges)
 
 
 def _every_kind(widths: Sequence[int]) -> np.ndarray:

@@ -99,7 +99,7 @@ class ESteps:
 
 
 @dataclass(frozen=True)
-class Explained:
+class ExplainingEStep:
     """An E-step whose errors explain why a row is impossible; `explain` returns the error, given the parameters."""
 
     estep: WholeEStep

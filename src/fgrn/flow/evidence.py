@@ -16,20 +16,18 @@ import numpy as np
 
 from ..core.arrays import equal_numbers, first_beyond, numbers
 from ..core.exceptions import EvidenceError, counted, shortened
-from ..core.labels import Labels, bin_of, is_binned, takes_codes
+from ..core.labels import Labels, bin_of, codes_of_labels, is_binned, takes_codes
 from ..core.settings import check_states, name_of
 from ..tables import frames
 from ..tables.encoded import SOFT, Evidence, Variables, checked_weights, column_of_each
 from ..tables.missing import MISSING, is_missing_value
+from .plain_rows import MOST_PLAIN_ROWS, codes_of_few_rows, plain_row, type_of_codes
 
 ROWS_AT_ONCE = 2**14
 """Rows of which all columns of numbers are encoded before the next: columns of one matrix share lines of the cache."""
 
 WIDEST_LOOKUP = 2**16
 """Integers from the smallest to the largest in a column, to look each up in a table rather than sort them."""
-
-FEW_ROWS = 16
-"""Up to so many rows are encoded value by value: an operation on a column takes as long as it takes for all of them."""
 
 UNKNOWN = frames.UNKNOWN
 
@@ -51,7 +49,7 @@ def encode(
         continuous: the columns of numbers that are kept as they are, beside the codes.
     """
     if isinstance(data, Evidence):
-        return data.on(variables)
+        return data.numbered_by(variables)
     if weights is None and rows is None and not continuous and (one := plain_row(variables, data)) is not None:
         return one
     columns = frames.columns(data, by_value=True)
@@ -66,12 +64,12 @@ def encode(
             check_states(key, variables.labels[variables.index[name_of(key)]])
     weights = checked_weights(weights, rows)
     log_scale = equal_numbers(0.0, rows)  # takes no room until there is a distribution
-    if rows <= FEW_ROWS and (few := _codes_of_few_rows(variables, columns, rows)) is not None:
+    if rows <= MOST_PLAIN_ROWS and (few := codes_of_few_rows(variables, columns, rows)) is not None:
         soft = np.zeros((rows, 0))
         return Evidence(
             few, soft, slot, soft_offset, log_scale, columns=tuple(columns), row_weights=weights, numbers=numbers
         )
-    codes = np.empty((rows, len(columns)), dtype=_code_type(variables, columns), order="F")
+    codes = np.empty((rows, len(columns)), dtype=type_of_codes(variables, columns), order="F")
     soft_columns: list[np.ndarray] = []
     width = 0
     counted: list[tuple[_Column, np.ndarray | frames.Coded, np.ndarray]] = []
@@ -84,16 +82,16 @@ def encode(
         if column.is_counted(values):
             counted.append((column, values, codes[:, position]))
             continue
-        codes[:, position], told = column.encode(values, rows)
-        if told is not None:
+        codes[:, position], distributions = column.encode(values, rows)
+        if distributions is not None:
             for measure in (np.max, np.sum):  # the largest first: the sum of the largest numbers overflows
-                scale = np.where(codes[:, position] == SOFT, measure(told, axis=1), 1)
+                scale = np.where(codes[:, position] == SOFT, measure(distributions, axis=1), 1)
                 scale = np.where(scale > 0, scale, 1)  # a row of zeros is impossible, and stays so
                 log_scale = log_scale + np.log(scale)
-                told = told / scale[:, None]
-            soft_columns.append(told)
+                distributions = distributions / scale[:, None]
+            soft_columns.append(distributions)
             soft_offset[edge] = width
-            width += told.shape[1]
+            width += distributions.shape[1]
     for first in range(0, rows, ROWS_AT_ONCE):
         part = slice(first, first + ROWS_AT_ONCE)
         for column, values, out in counted:
@@ -114,8 +112,8 @@ def _continuous_numbers(names: Sequence[str], columns: Mapping[str, Any], rows: 
     if first_beyond(out.T.ravel()) is not None:
         for name, found in zip(names, out.T, strict=True):
             if (wrong := first_beyond(found)) is not None:
-                row, told = wrong
-                raise EvidenceError(f"{found[row]} {told}", row=row, column=name, value=float(found[row]))
+                row, problem = wrong
+                raise EvidenceError(f"{found[row]} {problem}", row=row, column=name, value=float(found[row]))
     return out
 
 
@@ -134,114 +132,9 @@ def _numbers_of(column: Any, name: str) -> np.ndarray:
     return found
 
 
-def plain_row(variables: Variables, data: frames.Data) -> Evidence | None:
-    """The evidence in a mapping from names to single values; None if it is another table, or some value no plain state.
-
-    Each value is looked up once: what is known of one row, the most frequent question, takes little time.
-    """
-    if data is None:
-        data = {}
-    elif type(data) is not dict:
-        return None
-    index, labels = variables.index, variables.labels
-    edges, codes, most = list[int](), list[int](), 1
-    for name, value in data.items():
-        edge = index.get(name) if type(name) is str else None
-        if edge is None:
-            return None
-        own = labels[edge]
-        code = _plain_code(own, None if isinstance(own, range) else _codes(own), value)
-        if code is None:
-            return None
-        edges.append(edge)
-        codes.append(code)
-        most = max(most, len(own))
-    slot, soft_offset = np.full(len(labels), -1), np.full(len(labels), -1)
-    for column, edge in enumerate(edges):
-        slot[edge] = column
-    none = np.zeros((1, 0))
-    return Evidence(
-        np.array([codes], dtype=code_type(most)), none, slot, soft_offset, equal_numbers(0.0, 1), columns=tuple(data),
-        row_weights=equal_numbers(1.0, 1), numbers=none,
-    )  # fmt: skip
-
-
-def _codes_of_few_rows(variables: Variables, columns: Mapping[str, Any], rows: int) -> np.ndarray | None:
-    """Return the codes of a few rows, looked up one by one, (rows, columns); None if a value is not a plain state.
-
-    Anything that is not a plain state (a distribution, an error) is left to the functions for whole columns.
-    """
-    found = []
-    for name, column in columns.items():
-        labels = variables.labels[variables.index[name]]
-        if column is None:
-            found.append([UNKNOWN] * rows)
-            continue
-        values = _plain_values(column, rows)
-        codes = None if values is None else _plain_codes(labels, values, isinstance(column, frames.Coded))
-        if codes is None:
-            return None
-        found.append(codes)
-    return np.array(found, dtype=_code_type(variables, columns)).reshape(len(found), rows).T
-
-
-def _plain_values(column: Any, rows: int) -> list[Any] | None:
-    """Return the values of a short column as Python values."""
-    if isinstance(column, list):
-        return column
-    if isinstance(column, frames.Coded):
-        codes: list[Any] = column.codes.tolist()
-        return codes
-    if isinstance(column, np.generic):
-        column = column.item()
-    if type(column) in (str, int, float):
-        return [column] * rows
-    plain = isinstance(column, np.ndarray) and column.ndim == 1 and not np.ma.isMaskedArray(column)
-    return column.tolist() if plain and column.dtype.kind in "iufU" else None
-
-
-def _plain_codes(labels: Labels, values: list[Any], coded: bool) -> list[int] | None:
-    """Return the codes of some values, unchanged if `coded`; None if one of them is not a plain state."""
-    if coded:
-        return values if min(values, default=0) >= UNKNOWN and max(values, default=0) < len(labels) else None
-    table = None if isinstance(labels, range) else _codes(labels)
-    codes = []
-    for value in values:
-        code = _plain_code(labels, table, value)
-        if code is None:
-            return None
-        codes.append(code)
-    return codes
-
-
-def _plain_code(labels: Labels, table: Mapping[Any, int] | None, value: Any) -> int | None:
-    """The code of a value, looked up in a table of those of labels if there is one; None if it is no plain state."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    kind = type(value)
-    if value is None or (kind is float and value != value):
-        return UNKNOWN
-    if kind is not str and kind is not int and kind is not float:
-        return None
-    if table is not None:
-        return table.get(value)
-    is_code = isinstance(value, (int, float)) and 0 <= value < len(labels) and value == int(value)
-    return int(value) if is_code else None
-
-
 def known_names(evidence: Evidence) -> set[str]:
     """Return the variables whose state is known in every row."""
     return {evidence.columns[column] for column in np.flatnonzero((evidence.codes >= 0).all(axis=0)).tolist()}
-
-
-def code_type(most: int) -> type[np.signedinteger[Any]]:
-    """Return the narrowest integer type that holds the codes of `most` states."""
-    return np.int8 if most <= 2**7 else np.int16 if most <= 2**15 else np.int32
-
-
-def _code_type(variables: Variables, columns: Mapping[str, Any]) -> type[np.signedinteger[Any]]:
-    """Return the narrowest integer type that holds the states of these variables."""
-    return code_type(max((len(variables.labels[variables.index[name]]) for name in columns), default=1))
 
 
 @lru_cache(maxsize=1024)
@@ -250,15 +143,6 @@ def _codes_of_words(labels: Labels) -> dict[str, int]:
     if isinstance(labels, range):
         return {}
     return {label: code for code, label in enumerate(labels) if isinstance(label, str)}
-
-
-@lru_cache(maxsize=1024)
-def _codes(labels: Labels) -> dict[Any, int]:
-    """Return the code of every label and, if labels are words, of every code itself."""
-    table: dict[Any, int] = {label: code for code, label in enumerate(labels)}
-    if takes_codes(labels):
-        table.update((code, code) for code in range(len(labels)))
-    return table
 
 
 @dataclass(frozen=True)
@@ -402,7 +286,7 @@ class _Column:
         return weights
 
     def _coder(self) -> Callable[[Any], int]:
-        table, coded = _codes(self.labels), takes_codes(self.labels)
+        table, coded = codes_of_labels(self.labels), takes_codes(self.labels)
 
         def code(value: Any) -> int:
             if is_missing_value(value):

@@ -60,18 +60,18 @@ class LeafEStep:
         return blocks_of_rows(rows, max(rows, 1) if len(self.evidence.begins) else ROWS_OF_PART)
 
     @cached_property
-    def _made(self) -> dict[int, LeafPart]:
-        """What was made of parts of rows in memory, by their first rows."""
+    def _cached_parts(self) -> dict[int, LeafPart]:
+        """Parts of rows in memory, by their first rows."""
         return {}
 
     def _part(self, rows: slice) -> LeafPart:
-        if rows.start in self._made:
-            return self._made[rows.start]
+        if rows.start in self._cached_parts:
+            return self._cached_parts[rows.start]
         whole = self.evidence.in_memory and len(self._parts) == 1
         evidence = self.evidence if whole else self.evidence.take(rows)
         made = LeafPart(self.leaves, self.edge, self.size, self.make, evidence)
         if self.evidence.in_memory:
-            self._made[rows.start] = made
+            self._cached_parts[rows.start] = made
         return made
 
     @cached_property
@@ -132,9 +132,9 @@ class LeafPart:
     @cached_property
     def _rows(self) -> tuple[RowEStep, np.ndarray, np.ndarray | None]:
         """The E-step over the other columns, the array for messages to the hidden variable, and the evidence on it."""
-        told, room = self.evidence.with_distribution(self.edge, self.leaves.variable, self.leaves.states)
+        with_room, room = self.evidence.with_distribution(self.edge, self.leaves.variable, self.leaves.states)
         given = self.evidence.slot[self.edge] >= 0
-        return self.make(told), room, self.evidence.weights(self.edge, self.leaves.states) if given else None
+        return self.make(with_room), room, self.evidence.weights(self.edge, self.leaves.states) if given else None
 
     @property
     def estep(self) -> RowEStep:
@@ -160,12 +160,12 @@ def with_messages(leaves: GaussianLeaves, densities: LogDensities, edge: int, ev
         return evidence
     scale = np.empty(evidence.rows)
     others = {"log_scale": scale, "numbers": evidence.numbers[:, :0]}
-    told, room = evidence.with_distribution(edge, leaves.variable, leaves.states, **others)
+    with_room, room = evidence.with_distribution(edge, leaves.variable, leaves.states, **others)
     scale[...] = densities.messages(StandardNumbers.of(leaves, evidence.numbers), room)
     if evidence.slot[edge] >= 0:
         _multiply(room, scale, evidence.weights(edge, leaves.states))
     scale += evidence.log_scale
-    return told
+    return with_room
 
 
 def _multiply(messages: np.ndarray, scale: np.ndarray, given: np.ndarray) -> None:

@@ -325,7 +325,7 @@ def _boundary(plan: Plan, values: np.ndarray, evidence: Evidence) -> Buffers:
         cardinality = int(plan.cardinality[edge])
         forward[:, plan.columns(edge)] = 1 / cardinality
         backward[:, plan.columns(edge)] = marginals.normalised(evidence.weights(edge, cardinality))
-        known_backward[:, edge] = evidence.known(edge)
+        known_backward[:, edge] = evidence.has_evidence(edge)
     for source, edge in enumerate(plan.source_edge):
         prior = plan.source_values(values, source)
         forward[:, plan.columns(int(edge))] = prior

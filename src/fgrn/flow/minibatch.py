@@ -28,7 +28,7 @@ ORDER = 1
 
 
 @dataclass(frozen=True, eq=False)
-class Passed:
+class BatchPass:
     """The result of one pass over all batches: the last tables, their decayed counts, and the likelihood.
 
     The likelihood of each batch is that under the tables it was counted with.
@@ -46,7 +46,7 @@ def one_pass(
     rule: Rule,
     place: tuple[int, int],
     update: Callable[[Parameters, np.ndarray], Parameters],
-) -> Passed:
+) -> BatchPass:
     """Process all batches once, and update the tables after each.
 
     Args:
@@ -70,4 +70,4 @@ def one_pass(
             parameters = update(parameters, running)
         likelihood += fresh.log_likelihood
     counted = np.zeros(len(parameters.values)) if running is None else running
-    return Passed(parameters, Counts(counted, likelihood, weight))
+    return BatchPass(parameters, Counts(counted, likelihood, weight))

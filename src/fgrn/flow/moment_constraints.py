@@ -116,11 +116,13 @@ def _held_at(leaves: GaussianLeaves, parts: list[Any], entry: Any) -> float:
 
 
 def _not_of_moments(entry: Any) -> LearningError:
-    told = f"have an entry that is not one of them: {entry!r}. A continuous column is named with its mean or variance."
-    return wrong_constraint(told, entry, FORMS)
+    message = (
+        f"have an entry that is not one of them: {entry!r}. A continuous column is named with its mean or variance."
+    )
+    return wrong_constraint(message, entry, FORMS)
 
 
-def wrong_constraint(told: str, entry: Any, forms: str = "") -> LearningError:
+def wrong_constraint(message: str, entry: Any, forms: str = "") -> LearningError:
     """Return the error for an invalid constraint; lists the valid forms if its form is unknown."""
     remedies = [Remedy("write {}", forms, constraints=...)] if forms else []
-    return LearningError(told, setting="constraints", value=entry, remedies=remedies)
+    return LearningError(message, setting="constraints", value=entry, remedies=remedies)

@@ -94,7 +94,7 @@ class Smoothing:
         if self.cells is None:
             return 0.0
         if kept_by_engine(counts):
-            return counts.alike(values).sum_of_logarithms(self.cells, spec.is_learnt)
+            return counts.vector_of(values).sum_of_logarithms(self.cells, spec.is_learnt)
         return self.log_priors(spec, [np.asarray(values)])[0]
 
     def log_priors(self, spec: Specification, vectors: Sequence[np.ndarray]) -> list[float]:

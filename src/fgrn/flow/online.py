@@ -91,7 +91,7 @@ class Online:
         fresh = np.asarray(counts.values) / counts.weight
         return decayed(self.running, fresh, self.step(counts.weight))
 
-    def closed(self, running: np.ndarray, weight: float) -> None:
+    def close_batch(self, running: np.ndarray, weight: float) -> None:
         """Update the running counts with a batch."""
         self.batches, self.weight, self.running = self.batches + 1, self.weight + weight, running
 
@@ -105,11 +105,18 @@ def check_online(online: object, rule: Rule, checkpoint: object, validation: obj
             value=online,
             remedies="make one before the first batch: state = fgrn.flow.online.Online(), or online() of a Network",
         )
-    if rule.starts > 1 or rule.accelerate or rule.batch_size or checkpoint is not None or validation is not None:
-        raise LearningError(
-            "Online learning continues from the current tables: use starts=1, accelerate=False, no batch_size, no "
-            "validation, and no checkpoint."
-        )
+    for setting, value, allowed in (
+        ("starts", rule.starts, rule.starts == 1),
+        ("accelerate", rule.accelerate, not rule.accelerate),
+        ("checkpoint", checkpoint, checkpoint is None),
+        ("validation", validation, validation is None),
+    ):
+        if not allowed:
+            raise LearningError(
+                "must be left out: online learning continues from the current tables, with rows that are seen once.",
+                setting=setting,
+                value=value,
+            )
 
 
 def expected(plan: Plan, values: np.ndarray, beliefs: Sequence[np.ndarray]) -> np.ndarray:
@@ -159,7 +166,7 @@ def without_smoothing(
 
 
 @dataclass
-class Decayed:
+class OnlineEStep:
     """The E-step of online learning: the counts of a batch, added to the decayed counts of earlier batches."""
 
     rows: EStep
@@ -183,4 +190,4 @@ class Decayed:
 
     def close(self) -> None:
         """Update the running counts with the batch, after its last epoch."""
-        self.online.closed(self.latest, self.weight)
+        self.online.close_batch(self.latest, self.weight)

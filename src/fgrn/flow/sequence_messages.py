@@ -11,7 +11,7 @@ from ..core.exceptions import ImpossibleEvidence
 from ..engines import able, distribution, log_sum, logarithm
 from .marginals import normalised, refuse_impossible
 from .messages import WAYS, Messages, sweep
-from .sequences import Scanned, Sequences, Wanted
+from .sequences import ScanResult, Sequences, Wanted
 
 CERTAIN = 1e-9
 """Rows without evidence are looked for only if some row has a log-likelihood above minus this."""
@@ -97,7 +97,7 @@ def chained_messages(
 
 
 def _link_messages(
-    sequences: Sequences, whole: Scanned, values: np.ndarray, edge: int, ways: tuple[str, ...]
+    sequences: Sequences, whole: ScanResult, values: np.ndarray, edge: int, ways: tuple[str, ...]
 ) -> list[np.ndarray]:
     """Return messages on the hidden variable, on its copy that leads on, or on that of the next row."""
     link, begins, scan = sequences.link, sequences.evidence.begins, whole.scan

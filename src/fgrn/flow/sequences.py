@@ -34,7 +34,7 @@ from ..plan.plan import Plan
 from ..plan.schedule import Programs
 from ..tables.encoded import Evidence
 from .counts import CountingMethod, Counts, LocalEStep
-from .equal_rows import Kinds, kinds_of_rows
+from .equal_rows import RowKinds, kinds_of_rows
 from .esteps import IN_ORDER, Cannot
 from .marginals import normalised, refuse_impossible
 from .messages import Messages, sweeper
@@ -79,7 +79,7 @@ class Link:
         return cls(begin, number, int(plan.siso_input[siso]), int(plan.siso_table[siso]), end)
 
 
-class Scanned(NamedTuple):
+class ScanResult(NamedTuple):
     """The results of forward-backward for all rows: messages, log-likelihoods, and expected counts.
 
     `local` are the messages of each row's own values. `again` are the rows of sequences that had to be scanned in the
@@ -199,7 +199,7 @@ class Sequences:
         return sorted(self.evidence.edges() - {self.link.source})
 
     @cached_property
-    def _kinds(self) -> Kinds | None:
+    def _kinds(self) -> RowKinds | None:
         """Return the kinds of rows by their evidence, without the hidden variable; None if there are too many."""
         if not self.merge or self.evidence.soft_edges() - {self.link.source}:
             return None
@@ -209,7 +209,7 @@ class Sequences:
     def _scanner(self) -> Scanner:
         return able(self.engine, "scan").scanner(self.evidence.begins, self.states, self.threads)
 
-    def scan(self, values: np.ndarray, weights: np.ndarray | None, wanted: Wanted = "messages") -> Scanned:
+    def scan(self, values: np.ndarray, weights: np.ndarray | None, wanted: Wanted = "messages") -> ScanResult:
         """Run forward-backward along all sequences: messages, log-likelihoods of rows, and expected counts.
 
         Args:
@@ -225,7 +225,7 @@ class Sequences:
         both_ways = weights is not None
         found = self._doubtful(values, scan, local, table, both_ways)
         if found is None:
-            return Scanned(scan, local, np.log(scan.likelihood) + scale, scan.first, scan.steps * table)
+            return ScanResult(scan, local, np.log(scan.likelihood) + scale, scan.first, scan.steps * table)
         if wanted == "sums" or (wanted == "posteriors" and self.states <= MOST_STATES):
             filled = self._without_zeros(scan.likelihood, prior, table, local, weights)
             if filled is not None:
@@ -235,7 +235,7 @@ class Sequences:
                     filled.past[~before] = 0.0
                     filled.future[~after] = 0.0
                     filled.around[~(before & after)] = 0.0
-                return Scanned(filled, local, np.log(filled.likelihood) + scale, filled.first, filled.steps * table)
+                return ScanResult(filled, local, np.log(filled.likelihood) + scale, filled.first, filled.steps * table)
         doubtful = found
         while found is not None:  # again without them: they may have hidden others
             sure = np.where(doubtful[:, None], 1 / self.states, local)
@@ -252,11 +252,11 @@ class Sequences:
         likelihood[rows] = part.seen + scale[rows] + np.log(local[rows].sum(axis=1))
         scan.past[rows] = distribution(part.past)
         if weights is None:
-            return Scanned(scan, local, likelihood, scan.first, scan.steps)
+            return ScanResult(scan, local, likelihood, scan.first, scan.steps)
         scan.future[rows] = np.exp(part.future)
         scan.around[rows] = _representable(part.past + part.future, log_local)
         first, steps = scan.first + part.first, scan.steps * table + part.steps
-        return Scanned(scan, local, likelihood, first, steps, (rows, part, log_local))
+        return ScanResult(scan, local, likelihood, first, steps, (rows, part, log_local))
 
     def _without_zeros(
         self,
@@ -300,9 +300,9 @@ class Sequences:
             return found.logs, None
         if self.evidence.slot[self.link.source] < 0:
             return found.logs, self._kinds.which
-        told = logarithm(self.evidence.weights(self.link.source, self.states))
-        told += found.logs.take(self._kinds.which, axis=0)
-        return told, None
+        logs = logarithm(self.evidence.weights(self.link.source, self.states))
+        logs += found.logs.take(self._kinds.which, axis=0)
+        return logs, None
 
     def _log_local(
         self, values: np.ndarray, rows: np.ndarray, largest: bool = False, of_kinds: bool = False
@@ -379,7 +379,7 @@ class Sequences:
 
 
 @dataclass(frozen=True, eq=False)
-class Chained:
+class SequenceEStep:
     """The E-step over sequences of rows: an epoch is one iteration of Baum and Welch (1970)."""
 
     sequences: Sequences
@@ -418,7 +418,7 @@ class Chained:
             posterior[rows] = distribution(part.past + part.future + log_local)
         return counts, posterior
 
-    def _counted(self, values: np.ndarray) -> tuple[Counts, Scanned]:
+    def _counted(self, values: np.ndarray) -> tuple[Counts, ScanResult]:
         """Return the expected counts, and the scan along the rows from which they are computed."""
         mine, (rows, room) = self.sequences, self._rows
         weights = mine.evidence.row_weights

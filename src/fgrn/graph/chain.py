@@ -11,14 +11,14 @@ import numpy as np
 
 from .. import engines
 from ..core.exceptions import EvidenceError, ImpossibleEvidence, WiringError, counted
-from ..core.labels import named
+from ..core.labels import labels_of_codes
 from ..core.settings import Name
 from ..flow import em
 from ..flow.evidence import encode, known_names
 from ..flow.gaussian_leaves import GaussianLeaves
 from ..flow.messages import Messages
 from ..flow.sequence_messages import likeliest_path, marked_messages
-from ..flow.sequences import Chained, KindMessages, Link, Sequences
+from ..flow.sequences import KindMessages, Link, SequenceEStep, Sequences
 from ..learning.execution import engine_for
 from ..learning.learn import EStepOf
 from ..plan.plan import Plan
@@ -59,7 +59,6 @@ class Chain(Network):
     _cannot: ClassVar[Mapping[str, str]] = {
         "rounds": "A chain is scanned along its rows: it has neither rounds nor blocks that pause.",
         "pauses": "A chain is scanned along its rows: it has neither rounds nor blocks that pause.",
-        "cycles or pauses in learning": "A chain is learnt with cycles=1, and no block of it can pause.",
         "rows elsewhere": "The rows of a chain must be in memory to be learnt from.",
         "layers": "A chain cannot pause its layers. Use learn.",
         "max-marginals": "A chain has no max-marginals. Unroll its steps, hmm(..., length=), or use most_probable.",
@@ -110,7 +109,7 @@ class Chain(Network):
 
     def _encode_rows(self, plan: Plan, data: frames.Data, weights: Any = None) -> Evidence:
         if isinstance(data, Evidence):  # it says itself where sequences begin
-            return data.on(plan)
+            return data.numbered_by(plan)
         columns = frames.columns(data)
         output, source = self.link
         if output in columns:
@@ -182,11 +181,13 @@ class Chain(Network):
         states[:, link.output] = plan.layout.table(values, link.table)[path].argmax(axis=1)
         onwards = np.flatnonzero(~encoded.begins)
         states[onwards - 1, link.output] = path[onwards]
-        asked = (source, *(name for name in self.observed if name != output)) if names is None else self._asked(names)
+        asked = (
+            (source, *(name for name in self.observed if name != output)) if names is None else self._query_names(names)
+        )
         edges = {name: plan.edge(name) for name in asked}
-        labels = {name: named(plan.labels[edge], states[:, edge]) for name, edge in edges.items()}
+        labels = {name: labels_of_codes(plan.labels[edge], states[:, edge]) for name, edge in edges.items()}
         scales = np.add.reduceat(encoded.log_scale, np.flatnonzero(encoded.begins)) if encoded.rows else np.zeros(0)
-        every = [name for name in self._decided(plan) if name != output]
+        every = [name for name in self._assigned_names(plan) if name != output]
         return most_probable(labels, weight[encoded.begins] + scales, every, known_names(encoded))
 
     def decode(self, evidence: frames.Data = None, *, engine: str = "auto") -> np.ndarray:
@@ -204,7 +205,7 @@ class Chain(Network):
         runner = engine_for(engine, plan, self._row_cost * encoded.rows, preferred=self._preferred_engine)
         sequences = self._asked_sequences(runner, plan, encoded, paused=(output,))
         path, _ = likeliest_path(sequences, self._tables, alone=True)
-        return np.asarray(named(plan.labels[plan.edge(source)], path))
+        return np.asarray(labels_of_codes(plan.labels[plan.edge(source)], path))
 
     def _sampled(self, plan: Plan, rows: int, generator: np.random.Generator) -> np.ndarray:
         """Draw one sequence: first the hidden variable of all rows in order, then the other variables."""
@@ -219,7 +220,7 @@ class Chain(Network):
             which = np.cumsum(begins) - 1
             if not np.array_equal(weights, weights[np.flatnonzero(begins)][which]):
                 raise EvidenceError("All rows of a sequence must have the same weight.")
-            return Chained(self._sequences(engine, plan, evidence, options["threads"]), options["expect"])
+            return SequenceEStep(self._sequences(engine, plan, evidence, options["threads"]), options["expect"])
 
         return along_rows
 

@@ -65,11 +65,11 @@ class ClassFamily:
     ordered: Sequence[str] = ()
     temper: bool = False
 
-    def untaught(self, size: int, rows: Evidence) -> Network:
+    def new_model(self, size: int, rows: Evidence) -> Network:
         """See `Family`."""
         return self.build(size, rows)
 
-    def teach(self, model: Network, rows: Evidence, epochs: int, tolerance: float) -> int:
+    def learn(self, model: Network, rows: Evidence, epochs: int, tolerance: float) -> int:
         """See `Family`."""
         history = model.learn(
             rows, epochs=epochs, tolerance=tolerance, accelerate=True, smoothing=self.smoothing_of(model),
@@ -96,9 +96,9 @@ class ClassFamily:
     def overhead(self, columns: int, again: bool) -> tuple[float, float]:
         """See `Family`. The tree over columns is found once per fold for all sizes, except for hidden trees."""
         is_tree, many = self.structure in ("tan", "tree"), max(columns - FEW_COLUMNS, 0)
-        made, asked = TREE_COLUMN if is_tree else STAR_COLUMN
+        made, queried = TREE_COLUMN if is_tree else STAR_COLUMN
         is_found = is_tree and not (again and self.structure == "tan")
-        return many * (made + TREE_PAIR * columns * is_found), many * asked
+        return many * (made + TREE_PAIR * columns * is_found), many * queried
 
     def conditional(self, model: Network, rows: Evidence) -> Conditional:
         """See `Family`. Rows whose class is unknown are left out."""
@@ -175,13 +175,13 @@ class ClassFamily:
         cells = self._hidden_cells(model, values)
         sizes = cells @ of_class
         shares = of_class * cells[:, None] / np.maximum(sizes, FAINTEST)
-        offsets = calibration.moved(np.log(np.maximum(sizes, FAINTEST))) + calibration.offsets
+        offsets = calibration.matrix_terms(np.log(np.maximum(sizes, FAINTEST))) + calibration.offsets
         self._hidden_cells(model, logs)[...] += of_class @ offsets
         for number in tables_of_states(model._spec, len(of_class)):
             table = layout.table(values, number)
             means = shares.T @ table.reshape(len(of_class), -1)
-            moved = calibration.moved(np.log(np.maximum(means, FAINTEST)))
-            layout.table(logs, number)[...] += (of_class @ moved).reshape(table.shape)
+            added = calibration.matrix_terms(np.log(np.maximum(means, FAINTEST)))
+            layout.table(logs, number)[...] += (of_class @ added).reshape(table.shape)
         return logs
 
     def _hidden_cells(self, model: Network, values: np.ndarray) -> np.ndarray:

@@ -24,11 +24,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from ..core.exceptions import ImpossibleEvidence
+from ..core.labels import code_type
 from ..core.variable import Variable
 from ..engines import Engine
 from ..flow.counts import CountingMethod, Counts, LocalEStep
 from ..flow.esteps import EStep, WholeEStep
-from ..flow.evidence import code_type
 from ..plan.plan import Plan
 from ..plan.schedule import Programs, special_edges
 from ..tables.encoded import Evidence
@@ -72,7 +72,7 @@ class MissingSums:
     lengths: np.ndarray
     sums: np.ndarray
 
-    def forth(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def star_cells(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the cells of the star, and the terms of its sums."""
         padded = np.append(values, 1.0)
         star, terms = padded[self.cells], padded[self.product].prod(axis=0)
@@ -80,7 +80,7 @@ class MissingSums:
             star[self.sums] = np.add.reduceat(terms, self.begins)
         return star, terms
 
-    def back(self, counts: np.ndarray, star: np.ndarray, terms: np.ndarray) -> np.ndarray:
+    def tree_counts(self, counts: np.ndarray, star: np.ndarray, terms: np.ndarray) -> np.ndarray:
         """Return the expected counts of the cells of the junction tree; those of a sum are divided among its terms."""
         found = np.bincount(self.cells, counts, minlength=self.size + 1)
         if len(terms):
@@ -115,14 +115,14 @@ class ConditionedEStep:
 
     def count(self, values: np.ndarray) -> Counts:
         """See `EStep`."""
-        star, terms = self.sums.forth(values)
+        star, terms = self.sums.star_cells(values)
         try:
             found = self.star.count(star)
             others = None if self.rest is None else self.rest.count(values)
         except ImpossibleEvidence:
             self.whole.count(values)  # to name the rows as they are in the table
             raise
-        counts = replace(found, values=self.sums.back(found.values, star, terms))
+        counts = replace(found, values=self.sums.tree_counts(found.values, star, terms))
         return counts if others is None else counts + others
 
     def cycles(self, values: np.ndarray) -> Callable[[np.ndarray], Counts]:
@@ -224,7 +224,7 @@ class _Star:
         outputs = map(Variable, self.evidence.columns, self.leaves)
         blocks: list[Block] = [SISO(copy, output) for copy, output in zip(copies, outputs, strict=True)]
         plan = make_plan(Wiring((*blocks, Source(hub), Diverter([hub], copies))))
-        rows = self.evidence.on(plan)
+        rows = self.evidence.numbered_by(plan)
         programs = Programs(plan, special_edges(plan, rows.slot, rows.soft_edges()))
         return replace(whole, plan=plan, programs=programs, evidence=rows, expect=False)
 

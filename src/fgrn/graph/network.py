@@ -18,7 +18,7 @@ from .. import engines
 from ..core import settings
 from ..core.digests import digest
 from ..core.exceptions import FgrnError, ImpossibleEvidence, LearningError
-from ..core.labels import named
+from ..core.labels import labels_of_codes
 from ..core.settings import Name
 from ..flow import em, messages
 from ..flow.conflicts import explained
@@ -27,7 +27,7 @@ from ..flow.leaf_estep import LeafEStep, RowEStep
 from ..flow.marginals import refuse_impossible
 from ..flow.messages import Messages, Round
 from ..flow.mstep import Smoothing
-from ..flow.online import POWER, Decayed, Online, check_online, expected, without_smoothing
+from ..flow.online import POWER, Online, OnlineEStep, check_online, expected, without_smoothing
 from ..learning import checkpoints
 from ..learning.encoding import table_elsewhere
 from ..learning.execution import engine_for, merging
@@ -258,12 +258,9 @@ class Network(WiredModel, Queries):
             epochs, cycles, tolerance, cycle_tolerance, starts, seed, accelerate, batch_size, step, patience
         )  # fmt: skip
         check_patience(patience, validation)
-        self._check_learning_of_leaves(rule.cycles == 1 and not paused)
-        if rule.cycles > 1 or paused:
-            self._require("cycles or pauses in learning", LearningError)
         if executor is not None or frames.is_source(data):
             self._require("rows elsewhere", LearningError)
-        paused = self._paused(paused)
+        paused = self._paused_in_learning(paused)
         plan = self._plan(paused)
         if not plan.is_tree:
             raise LearningError(
@@ -275,7 +272,7 @@ class Network(WiredModel, Queries):
         table = self._table(plan, data, weights, executor)
         if online is not None:
             check_online(online, rule, checkpoint, validation)
-        table, kept_back = split_off(table, validation, rule.seed, partial(self._table, plan))
+        table, held_out = split_off(table, validation, rule.seed, partial(self._table, plan))
         spec = self._restricted(only, paused, constraints, rule.cycles)
         training = Training(self, self._structure(plan), spec, table, rule, smoothing, holes, watch)
         programs = self._programs_for(plan, paused, table)
@@ -288,18 +285,20 @@ class Network(WiredModel, Queries):
             here = table.place != "workers"  # a worker has several tasks at once
             options = {"expect": holes == "expect", "threads": 1 if threads is None and not here else threads}
             estep_of = partial(self._estep_for, runner, plan, paused)
-            make = estep_of(table, hold=hold and table.in_memory, merge=merge, rests=not here, **options)
+            make = estep_of(table, hold=hold and table.in_memory, merge=merge, frees_memory=not here, **options)
             counting = table.estep(partial(estep_over, make, partial(self._explained, plan=plan, programs=programs)))
-            held_out = None
-            if kept_back is not None:
-                once = estep_of(kept_back, merge=False, **options)
-                held_out = kept_back.estep(partial(estep_over, once, None))
-            batch = None if online is None else Decayed(counting, online)
+            held_out_estep = None
+            if held_out is not None:
+                once = estep_of(held_out, merge=False, **options)
+                held_out_estep = held_out.estep(partial(estep_over, once, None))
+            batch = None if online is None else OnlineEStep(counting, online)
             run = {"engine": runner.name, "merge": merge}
-            told = {} if kept_back is None else {"validation": digest(kept_back.digests())}
-            told |= {} if precision is None else {"precision": precision}
-            told |= {"constraints": repr([tuple(one) for one in constraints])} if constraints else {}
-            learnt = training.run(batch or counting, self._parameters, journal, run, held_out, hold=hold, **told)
+            identity = {} if held_out is None else {"validation": digest(held_out.digests())}
+            identity |= {} if precision is None else {"precision": precision}
+            identity |= {"constraints": repr([tuple(one) for one in constraints])} if constraints else {}
+            learnt = training.run(
+                batch or counting, self._parameters, journal, run, held_out_estep, hold=hold, **identity
+            )
         self._parameters, history, record = learnt
         if batch is not None:
             batch.close()
@@ -373,9 +372,9 @@ class Network(WiredModel, Queries):
                 assignment, and so does the answer when it is printed.
         """
         given = self._assignments(evidence)
-        found = given.likeliest_labels(self._asked(names), frames.is_one_row(evidence))
-        otherwise = () if names is None else self._asked(None)
-        return most_probable(*found, self._decided(given.plan), known_names(given.evidence), otherwise)
+        found = given.likeliest_labels(self._query_names(names), frames.is_one_row(evidence))
+        otherwise = () if names is None else self._query_names(None)
+        return most_probable(*found, self._assigned_names(given.plan), known_names(given.evidence), otherwise)
 
     def max_marginals(
         self, evidence: frames.Data = None, *, names: Collection[Name] | None = None
@@ -391,7 +390,7 @@ class Network(WiredModel, Queries):
         """
         self._require("max-marginals")
         given = self._assignments(evidence)
-        asked = self._asked(names)
+        asked = self._query_names(names)
         found = given.max_marginals([given.plan.edge(name) for name in asked])
         return dict(zip(asked, found, strict=True))
 
@@ -411,14 +410,15 @@ class Network(WiredModel, Queries):
         settings.whole("rows", rows, 0)
         settings.whole("seed", seed, 0)
         plan, generator = self._plan(), np.random.default_rng(seed)
-        edges = {name: plan.edge(name) for name in self._asked(names)}
+        edges = {name: plan.edge(name) for name in self._query_names(names)}
         if evidence is None and not plan.is_factor.any():
             codes = self._sampled(plan, rows, generator)[:, list(edges.values())]
         else:
             self._require("samples given evidence")
             codes = self._assignments(evidence).sampled(list(edges.values()), rows, generator)
         return {
-            name: named(plan.labels[edge], column) for (name, edge), column in zip(edges.items(), codes.T, strict=True)
+            name: labels_of_codes(plan.labels[edge], column)
+            for (name, edge), column in zip(edges.items(), codes.T, strict=True)
         }
 
     def multiplications(self, data: frames.Data, *, direct: bool = False) -> int:

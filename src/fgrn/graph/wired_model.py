@@ -64,11 +64,6 @@ class WiredModel:
         if twice or len(set(leaves.columns)) < len(leaves.columns):
             raise WiringError(f"Two variables or columns have the same name: {(twice or list(leaves.columns))[0]!r}.")
 
-    def _check_learning_of_leaves(self, is_plain: bool) -> None:
-        """Raise an error for settings of learning that continuous columns do not support."""
-        if self.leaves is not None and not is_plain:
-            raise LearningError("Continuous columns are learnt with cycles=1, and without pauses.")
-
     # Properties
 
     @property
@@ -203,7 +198,7 @@ class WiredModel:
         if spec.forms:
             raise LearningError("are for networks all of whose tables are free.", setting="constraints")
         found = Constraints.of(constraints, spec.layout, self._code_of_level, spec.leaves)
-        frozen = np.flatnonzero(found.named & ~spec.learnt)
+        frozen = np.flatnonzero(found.constrained & ~spec.learnt)
         if len(frozen):
             name = next(iter(named_lines(spec.layout, [int(spec.layout.line_of[frozen[0]])])))
             raise LearningError(
@@ -233,7 +228,7 @@ class WiredModel:
         other.__setstate__(self.__getstate__())
         return other
 
-    def _with(self, parameters: Parameters) -> Self:
+    def _with_parameters(self, parameters: Parameters) -> Self:
         """Return a model of the same blocks with other parameters, sharing the plans of this one."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
@@ -338,7 +333,7 @@ class WiredModel:
         elsewhere = table_elsewhere(plan, data, weights, executor, self._continuous)
         return self._encode_rows(plan, data, weights) if elsewhere is None else elsewhere.scaled(self._wiring.log_scale)
 
-    def _decided(self, plan: Plan) -> list[str]:
+    def _assigned_names(self, plan: Plan) -> list[str]:
         """Return the variables of a joint assignment: those of Sources and tables, without the copies at Diverters."""
         layout = self._spec.layout
         named = (*layout.prior_names, *(name for group in layout.table_names for name in group), *self.observed)
@@ -363,9 +358,16 @@ class WiredModel:
         if ability in self._cannot:
             raise kind(self._cannot[ability])
 
-    def _paused(self, paused: Collection[Name]) -> tuple[str, ...]:
-        """Return the outputs of SISO blocks to pause, by name."""
+    def _paused(self, paused: Collection[Name], kind: type[FgrnError] = FgrnError) -> tuple[str, ...]:
+        """Return the outputs of SISO blocks to pause, by name; an error of this kind if no block can pause."""
         found = settings.variable_names("paused", paused, own=self.variable)
         if found:
-            self._require("pauses")
+            self._require("pauses", kind)
         return tuple(found)
+
+    def _paused_in_learning(self, paused: Collection[Name]) -> tuple[str, ...]:
+        """Return the outputs of SISO blocks to pause in learning, by name; none if there are continuous columns."""
+        found = self._paused(paused, LearningError)
+        if found and self.leaves is not None:
+            raise LearningError("must be left out with continuous columns.", setting="paused", value=found)
+        return found

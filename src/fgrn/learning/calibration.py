@@ -13,7 +13,7 @@ three classes or more the log-probabilities l of a row, minus their mean, become
 (matrix scaling, Guo et al., 2017), with the least log-loss plus MIXING_PENALTY / 2 times the sum of the squares of
 mixing and offsets (in the spirit of Kull et al., 2019): without rows only the temperature remains. The squares of a row
 of the matrix are multiplied by the mean square of the logarithms of its class, if that is above 1. The matrix is used
-only if it clearly reduces the log-loss of rows that it was not fitted to, see `CalibrationJudge`.
+only if it clearly reduces the log-loss of rows that it was not fitted to, see `CalibrationSearch`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Calibration:
         """Whether the classifier stays as it is."""
         return self.temperature == 1.0 and self.mixing is None
 
-    def moved(self, logarithms: np.ndarray) -> np.ndarray:
+    def matrix_terms(self, logarithms: np.ndarray) -> np.ndarray:
         """Return what the matrix adds to the logarithms at this temperature; their first axis is the class."""
         apart = (logarithms - logarithms.mean(axis=0)) / self.temperature
         return np.zeros_like(apart) if self.mixing is None else np.tensordot(self.mixing.T, apart, axes=1)
@@ -158,7 +158,7 @@ class Predictions:
         """Return the mean log-loss of the rows."""
         return float(np.average(self.losses(), weights=self.weights))
 
-    def mixed(self) -> Calibration:
+    def fitted_matrix(self) -> Calibration:
         """Return the matrix and offsets of the least penalised log-loss."""
         rows, classes = self.logs.shape
         apart = self.logs - self.logs.mean(axis=1, keepdims=True)
@@ -195,13 +195,13 @@ class Predictions:
         return found
 
 
-def can_be_mixed(rows: int, classes: int) -> bool:
+def can_fit_matrix(rows: int, classes: int) -> bool:
     """Return whether a matrix may be fitted: not for two classes, where it equals a temperature, nor for large data."""
     return classes > 2 and rows * classes**2 <= MOST_PRODUCTS
 
 
 @dataclass(frozen=True)
-class CalibrationJudge:
+class CalibrationSearch:
     """Finds the calibration of networks, each learnt from part of the rows, with the least log-loss on held-out rows.
 
     parts    for each network: its predictions for the held-out rows from it, if it is calibrated so
@@ -211,7 +211,7 @@ class CalibrationJudge:
     parts: Sequence[Callable[[Calibration], Predictions]]
     allowed: Callable[[], bool] = lambda: True
 
-    def tempered(self, temperature: float) -> Calibration:
+    def best_temperature(self, temperature: float) -> Calibration:
         """Return the temperature with the least log-loss of the networks, searched from a given one or from 1.
 
         The better one is raised or lowered by a factor as long as that helps.
@@ -235,29 +235,29 @@ class CalibrationJudge:
                 break
         return Calibration(found)
 
-    def mixed(self, tempered: Calibration) -> Calibration:
+    def with_matrix_if_better(self, tempered: Calibration) -> Calibration:
         """Return the calibration with a matrix added if that is clearly better, else unchanged.
 
-        A matrix is fitted to all parts but one and judged in that one, in turn. The one that is used is fitted to all.
+        A matrix is fitted to all parts but one and evaluated on that one, in turn; the one that is used, to all parts.
         """
         if not self.allowed():
             return tempered
         shares = 1 if len(self.parts) > 1 else SHARES
-        told, places = [], []
+        predictions, places = [], []
         for part in self.parts:
             all_rows = part(tempered)
             for share in range(shares):
                 places.append((part, slice(share, None, shares)))
-                told.append(all_rows.some(places[-1][1]))
+                predictions.append(all_rows.some(places[-1][1]))
         gains = []
         for left_out, (part, rows) in enumerate(places):
             if not self.allowed():
                 return tempered
-            fitted = self._matrix(told[:left_out] + told[left_out + 1 :], tempered)
-            gains.append(told[left_out].losses() - part(fitted).some(rows).losses())
-        weights = np.concatenate([one.weights for one in told])
+            fitted = self._matrix(predictions[:left_out] + predictions[left_out + 1 :], tempered)
+            gains.append(predictions[left_out].losses() - part(fitted).some(rows).losses())
+        weights = np.concatenate([one.weights for one in predictions])
         gain, error = mean_and_error(np.concatenate(gains), weights)
-        return self._matrix(told, tempered) if gain > CLEARLY_BETTER * error else tempered
+        return self._matrix(predictions, tempered) if gain > CLEARLY_BETTER * error else tempered
 
-    def _matrix(self, told: Iterable[Predictions], tempered: Calibration) -> Calibration:
-        return replace(Predictions.of_all(told).mixed(), temperature=tempered.temperature)
+    def _matrix(self, predictions: Iterable[Predictions], tempered: Calibration) -> Calibration:
+        return replace(Predictions.of_all(predictions).fitted_matrix(), temperature=tempered.temperature)

@@ -205,9 +205,9 @@ class Journal:
 
     def keeper(self, model: Any, about: Callable[[], dict[str, Any]]) -> StageKeeper:
         """Return the keeper of the next stage, in which a model learns; see `run_identity.about`."""
-        told = {} if self.path is None else about()
+        identity = {} if self.path is None else about()
         self._next += 1
-        return StageKeeper(self, self._next - 1, model, told)
+        return StageKeeper(self, self._next - 1, model, identity)
 
     def finished(self, work: Callable[[], Returned], so_far: Callable[[], Returned | None] = lambda: None) -> Returned:
         """Return the result of a function or, if it is interrupted, the result so far.
@@ -230,7 +230,7 @@ class Journal:
                 found = work()
             return found
 
-    def begun(self, keeper: StageKeeper, spec: Specification, parameters: Parameters, rule: Rule) -> Stage:
+    def resume_or_begin(self, keeper: StageKeeper, spec: Specification, parameters: Parameters, rule: Rule) -> Stage:
         """Return a stage with its progress so far; an error if it cannot be written, or belongs to another run."""
         number = keeper.number
         if number == len(self._stages):
@@ -313,9 +313,11 @@ class StageKeeper:
     stage: Stage | None = None
     layout: Layout | None = None
 
-    def begun(self, spec: Specification, parameters: Parameters, rule: Rule) -> tuple[Parameters, list[Start]]:
+    def resume_or_begin(
+        self, spec: Specification, parameters: Parameters, rule: Rule
+    ) -> tuple[Parameters, list[Start]]:
         """See `em.Keeper`."""
-        self.stage, self.layout = self.journal.begun(self, spec, parameters, rule), spec.layout
+        self.stage, self.layout = self.journal.resume_or_begin(self, spec, parameters, rule), spec.layout
         return self.stage.began, list(self.stage.starts)
 
     def keep(self, starts: Sequence[Start], ended: bool = False) -> None:

@@ -45,10 +45,10 @@ class Family(Protocol):
     def ordered(self) -> Sequence[str]:
         """The columns whose levels are ordered."""
 
-    def untaught(self, size: int, rows: Evidence) -> Any:
+    def new_model(self, size: int, rows: Evidence) -> Any:
         """Return a model with a number of hidden states per class (or in all) for some rows, not learnt yet."""
 
-    def teach(self, model: Any, rows: Evidence, epochs: int, tolerance: float) -> int:
+    def learn(self, model: Any, rows: Evidence, epochs: int, tolerance: float) -> int:
         """Learn the tables of a model by EM; returns the number of epochs."""
 
     def size_of(self, model: Any, rows: Evidence) -> tuple[int, int, float]:
@@ -109,31 +109,31 @@ class Trial:
     def __init__(self, rows: PartedRows, part: int, family: Family, size: int, budget: Budget, again: bool) -> None:
         self.family, self.size, self._budget = family, size, budget
         self._target, self._copies = rows.target, rows.copies
-        self._rows, self._asked = rows.parts[part]
-        self.model = family.untaught(size, self._rows)
-        made, self.asking = family.overhead(len(self._rows.columns), again)
+        self._rows, self._held_out = rows.parts[part]
+        self.model = family.new_model(size, self._rows)
+        made, self.query_work = family.overhead(len(self._rows.columns), again)
         budget.spend(made)
         self.states, self.parameters, self.work = family.size_of(self.model, self._rows)
-        self.asked_rows = self._asked.rows
+        self.held_out_rows = self._held_out.rows
         self.learnt_rows = rows.copies * self._rows.weight
         self.learning, self.refining = 0.0, 0.0
         self.models: dict[Refinement, Any] = {}
         self._z: dict[str, np.ndarray] = {}
 
     @cached_property
-    def _taught(self) -> Any:
-        epochs = self.family.teach(self.model, self._rows, EPOCHS, 10 * TOLERANCE)
+    def _learnt(self) -> Any:
+        epochs = self.family.learn(self.model, self._rows, EPOCHS, 10 * TOLERANCE)
         self.learning += epochs * self.work
         self._budget.spend(epochs * self.work)
         return self.model
 
     @cached_property
     def _task(self) -> Conditional:
-        return self.family.conditional(self._taught, self._rows)
+        return self.family.conditional(self._learnt, self._rows)
 
-    def judged(self, how: Refinement) -> Predictions:
+    def predictions(self, how: Refinement) -> Predictions:
         """Return the predictions of a candidate for the held-out rows."""
-        model, budget = self._taught, self._budget
+        model, budget = self._learnt, self._budget
         if how.towards:
             penalty = Penalty(how.strength, how.towards, self.family.ordered)
             before = self._task.evaluations
@@ -144,16 +144,16 @@ class Trial:
             self._z[how.towards] = z
             model = self.family.with_tables(model, self._task.values(z))
         self.models[how] = model
-        return self.predicted([model])
+        return self.predicted_by([model])
 
-    def predicted(self, models: Sequence[Any]) -> Predictions:
+    def predicted_by(self, models: Sequence[Any]) -> Predictions:
         """Return predictions for the held-out rows, by the geometric mean of the predictions of some models."""
-        classes = self._asked.codes[:, self._asked.columns.index(self._target)]
-        rows = self._asked.without(self._target)
+        classes = self._held_out.codes[:, self._held_out.columns.index(self._target)]
+        rows = self._held_out.without(self._target)
         chances = geometric_mean([self.family.chances(model, rows) for model in models])
-        self._budget.spend(len(models) * self.asking)
+        self._budget.spend(len(models) * self.query_work)
         self.classes = chances.shape[1]
-        return Predictions.of(chances, classes, self._copies * self._asked.row_weights)
+        return Predictions.of(chances, classes, self._copies * self._held_out.row_weights)
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def refined(family: Family, model: Any, table: Evidence, recipe: Recipe, stopped
     """Return models with tables refined for predicting the class, from as many rows as needed, and calibrated.
 
     What tells the class is the geometric mean of what they tell. A model is refined as the candidates were, by one
-    penalty after the other with as many iterations: more of them would fit the rows more closely than what was judged.
+    penalty after the other with as many iterations: more would fit the rows more closely than those candidates.
     """
     found: dict[Refinement, Any] = {how: model for members in recipe.means for how in members if not how.towards}
     if recipe.paths:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..core.progress import ReadingProgress
-from .calibration import Calibration, CalibrationJudge, Predictions, can_be_mixed
+from .calibration import Calibration, CalibrationSearch, Predictions, can_fit_matrix
 from .choice_budget import Budget
 from .class_trials import ITERATIONS, REFINED_ROWS, Family, Recipe, Refinement, Trial, mean_model
 from .criteria import EQUAL, ClassCandidate, ClassSelection
@@ -58,7 +58,7 @@ class _Progress:
 
 
 @dataclass(frozen=True, eq=False)
-class _Judged:
+class _HeldOutLosses:
     """The log-losses and weights of the held-out rows that a candidate was tested on.
 
     behind   if it was dropped after some of the rows: by how much it was behind another one, in the mean
@@ -68,7 +68,7 @@ class _Judged:
     weights: np.ndarray
     behind: float = 0.0
 
-    def ends(self, before: _Judged) -> bool:
+    def ends(self, before: _HeldOutLosses) -> bool:
         """Return whether no further penalty is worth a trial: no gain over the last one, or too far behind."""
         rows = min(len(self.losses), len(before.losses))
         last, now = (np.average(one.losses[:rows], weights=self.weights[:rows]) for one in (before, self))
@@ -82,7 +82,7 @@ class ClassSearch:
     rows       what they are tried on
     families   the structures, in the order in which they are tried
     budget     what this may cost
-    told       who is told what is tried
+    reporter   reports the progress of the search
     strengths  of the penalty that may be tried, the strongest first
     starts     random starts of learning the best candidate from all rows
     tried      the candidates so far
@@ -94,7 +94,7 @@ class ClassSearch:
     rows: PartedRows
     families: Sequence[Family]
     budget: Budget
-    told: ReadingProgress
+    reporter: ReadingProgress
     strengths: Sequence[float] = STRENGTHS
     starts: int = 1
     tried: list[ClassCandidate] = field(default_factory=list)
@@ -139,13 +139,17 @@ class ClassSearch:
         There, what lies beyond may be better; elsewhere the next one was tried, and was not.
         """
         best = self.best
-        return "" if len(self.strengths) == 1 or best.log_loss < ALMOST_SURE else self._edges.get(_how(best), "")
+        return (
+            "" if len(self.strengths) == 1 or best.log_loss < ALMOST_SURE else self._edges.get(_refinement_of(best), "")
+        )
 
     @property
     def recipe(self) -> Recipe:
         """How the tables of the best candidate, or of the chosen mean, are made."""
         best = self.best
-        means = [{_how(one): one.temperature for one in group} for group in self.averaged] or [{_how(best): 1.0}]
+        means = [{_refinement_of(one): one.temperature for one in group} for group in self.averaged] or [
+            {_refinement_of(best): 1.0}
+        ]
         members = {how for group in means for how in group}
         paths = []
         for towards in ("independence", "fit"):
@@ -161,7 +165,7 @@ class ClassSearch:
         better than those before, or it has had its share of the budget, which is the same for all that have not ended.
         """
         begun = [_Progress(family) for family in self.families]
-        with self.told:
+        with self.reporter:
             for size, progress in ((size, progress) for size in sizes for progress in begun):
                 going_on = [one for one in begun if one.failed < 2]
                 share = (1 - sum(one.used for one in begun if one.failed > 1)) / max(len(going_on), 1)
@@ -181,8 +185,8 @@ class ClassSearch:
     def average(self) -> None:
         """Use the geometric mean of the candidates with the best structure and size, if it predicts better.
 
-        It is the mean of the logarithms of their tables, each at its temperature, and so one network. It is judged as
-        they were. Those that are clearly worse than the best are left out. The states of a class, if it has several,
+        It is the mean of the logarithms of their tables, each at its temperature, and so one network, evaluated as they
+        were. Those that are clearly worse than the best are left out. The states of a class, if it has several,
         are not alike in those refined towards independence and in all others: these are two networks, the one with the
         best first, and the second one is used only if the geometric mean of what both tell of the class is better than
         what the first one tells. Where one penalty was given, or nothing is refined, there is nothing to take the mean
@@ -201,13 +205,16 @@ class ClassSearch:
         groups = _by_way(alike, best)
         trials = [trial for trial, _ in self._of_best]
         means = [
-            [mean_model(family, [(trial.models[_how(one)], one.temperature) for one in group]) for group in groups]
+            [
+                mean_model(family, [(trial.models[_refinement_of(one)], one.temperature) for one in group])
+                for group in groups
+            ]
             for trial in trials
         ]
         least = best.log_loss
         for count in range(1 if len(groups[0]) > 1 else 2, len(groups) + 1):
             some = [(trial, models[:count]) for trial, models in zip(trials, means, strict=True)]
-            predictions = Predictions.of_all(trial.predicted(models) for trial, models in some)
+            predictions = Predictions.of_all(trial.predicted_by(models) for trial, models in some)
             temperature = predictions.temperature
             loss = float(np.average(predictions.losses(temperature), weights=weights))
             if loss < least:
@@ -217,7 +224,7 @@ class ClassSearch:
     def calibrate(self) -> None:
         """Fit the temperature and the matrix that calibrate the best candidate.
 
-        Every candidate is judged at its best temperature. Where classes have several hidden states, or values are
+        Every candidate is evaluated at its best temperature. Where classes have several hidden states, or values are
         missing, a network at a temperature is not quite the same: there the temperature is searched for once more.
         """
         family, best, budget, begun = self.best_family, self.best, self.budget, self.budget.used
@@ -230,16 +237,16 @@ class ClassSearch:
 
         def predicted(trial: Trial, models: Sequence[Any], calibration: Calibration) -> Predictions:
             budget.spend(len(models) * trial.work)
-            return trial.predicted([family.calibrated(model, calibration) for model in models])
+            return trial.predicted_by([family.calibrated(model, calibration) for model in models])
 
         def allowed() -> bool:
             return not budget.stopped() and budget.has_time and budget.used - begun < CALIBRATING_SHARE
 
-        judge = CalibrationJudge([partial(predicted, trial, models) for trial, models in self._of_best], allowed)
+        search = CalibrationSearch([partial(predicted, trial, models) for trial, models in self._of_best], allowed)
         if best.n_hidden != trials[0].classes or not self.rows.is_complete:
-            self.calibration = judge.tempered(temperature)
-        if can_be_mixed(sum(trial.asked_rows for trial in trials), trials[0].classes):
-            self.calibration = judge.mixed(self.calibration)
+            self.calibration = search.best_temperature(temperature)
+        if can_fit_matrix(sum(trial.held_out_rows for trial in trials), trials[0].classes):
+            self.calibration = search.with_matrix_if_better(self.calibration)
 
     def reserve_for_refining(self) -> None:
         """Reserve only the budget for refining the best candidate with all rows."""
@@ -255,7 +262,7 @@ class ClassSearch:
 
     def _work_to_finish(self, trials: Sequence[Trial], more: float = 0.0) -> float:
         """Return the work after the search if this candidate is the best: calibration, and learning from all rows."""
-        calibrating = CALIBRATIONS * sum(trial.work + trial.asking for trial in trials) * trials[0].family.temper
+        calibrating = CALIBRATIONS * sum(trial.work + trial.query_work for trial in trials) * trials[0].family.temper
         return calibrating + self._work_to_learn(trials, more)
 
     def _times_the_rows(self, trial: Trial, most: float = np.inf) -> float:
@@ -281,15 +288,15 @@ class ClassSearch:
         """
         parts = self.rows.parts
         again = any(one.structure == family.structure for one in self._begun)
-        made, asked = family.overhead(len(parts[0][0].columns), again)
-        if patient and self.tried and not self.budget.allows(len(parts) * (made + asked)):
+        made, queried = family.overhead(len(parts[0][0].columns), again)
+        if patient and self.tried and not self.budget.allows(len(parts) * (made + queried)):
             self.unfinished.add(family.structure)
             return False
         first = Trial(self.rows, 0, family, size, self.budget, again)
         cost = len(parts) * first.work
         if any((one.n_hidden, one.n_parameters) == (first.states, first.parameters) for one in self.tried):
             return False
-        work = USUAL_EPOCHS * cost + len(parts) * (made + asked)
+        work = USUAL_EPOCHS * cost + len(parts) * (made + queried)
         finishing = self.starts * USUAL_EPOCHS * first.work * self._times_the_rows(first)
         if patient and self.tried and not self.budget.allows(work, finishing):
             self.unfinished.add(family.structure)
@@ -297,7 +304,7 @@ class ClassSearch:
         others = (Trial(self.rows, number, family, size, self.budget, again) for number in range(1, len(parts)))
         trials = [first, *others]
         start = self._first_strength
-        self._judge(trials, Refinement(family.structure, size), always=not patient)
+        self._evaluate(trials, Refinement(family.structure, size), always=not patient)
         for towards in (["independence"] if size == 1 else ["independence", "fit"]) * family.refine:
             self._try_strengths(trials, towards, cost, start)
         return True
@@ -309,23 +316,23 @@ class ClassSearch:
         """
         family, size = trials[0].family, trials[0].size
         weaker, stronger = self.strengths[start:], self.strengths[:start][::-1]
-        begun, paid, is_over = self._along(weaker, trials, towards, cost)
+        begun, paid, is_over = self._try_while_better(weaker, trials, towards, cost)
         if paid and not is_over:
             self._edges[Refinement(family.structure, size, towards, weaker[paid - 1])] = "weakest"
         if paid == 1 and (size == 1 or towards == "fit"):  # else states become alike, as if there were one
-            _, paid, is_over = self._along(stronger, trials, towards, cost, begun)
+            _, paid, is_over = self._try_while_better(stronger, trials, towards, cost, begun)
             if not is_over:
                 last = Refinement(family.structure, size, towards, [weaker[0], *stronger][paid])
                 self._edges.setdefault(last, "strongest")
 
-    def _along(
+    def _try_while_better(
         self,
         strengths: Sequence[float],
         trials: Sequence[Trial],
         towards: str,
         cost: float,
-        last: _Judged | None = None,
-    ) -> tuple[_Judged | None, int, bool]:
+        last: _HeldOutLosses | None = None,
+    ) -> tuple[_HeldOutLosses | None, int, bool]:
         """Try one strength after another while each improves on the `last` one.
 
         Returns what the first of them came to, how many paid, the first among them if none came before, and whether
@@ -333,11 +340,11 @@ class ClassSearch:
         """
         begun, paid = None, 0
         for strength in strengths:
-            work = ITERATIONS * cost + len(trials) * trials[0].asking
+            work = ITERATIONS * cost + len(trials) * trials[0].query_work
             if self.budget.is_over or not self.budget.allows(work, self._work_to_finish(trials, work)):
                 self.unfinished.add(trials[0].family.structure)
                 break
-            found = self._judge(trials, Refinement(trials[0].family.structure, trials[0].size, towards, strength))
+            found = self._evaluate(trials, Refinement(trials[0].family.structure, trials[0].size, towards, strength))
             begun = begun or found
             if last is not None and found.ends(last):
                 return begun, paid, True
@@ -351,21 +358,21 @@ class ClassSearch:
         best = self.best.strength if self.tried else 0.0
         return max(first, self.strengths.index(best) - 1) if best else first
 
-    def _judge(self, trials: Sequence[Trial], how: Refinement, always: bool = False) -> _Judged:
+    def _evaluate(self, trials: Sequence[Trial], how: Refinement, always: bool = False) -> _HeldOutLosses:
         """Record the log-loss of a candidate, or drop it if it is clearly worse than another on the first rows."""
         states, parameters = trials[0].states, trials[0].parameters
-        self.told(f"candidates tried; now {states} states{', refined' if how.towards else ''}", len(self.tried), 0)
+        self.reporter(f"candidates tried; now {states} states{', refined' if how.towards else ''}", len(self.tried), 0)
         self._begun.append(how)
         rival = None if always else self._rival(how)
         parts: list[Predictions] = []
         for trial in trials:
-            parts.append(trial.judged(how))
+            parts.append(trial.predictions(how))
             predictions = Predictions.of_all(parts)
             temperature = predictions.temperature if trial.family.temper else 1.0
             losses, weights = predictions.losses(temperature), predictions.weights
             behind = 0.0 if rival is None else _deficit(losses - rival[: len(losses)], weights)
             if behind:
-                return _Judged(losses, weights, behind)
+                return _HeldOutLosses(losses, weights, behind)
         mean, error = mean_and_error(losses, weights)
         self.tried.append(
             ClassCandidate(
@@ -376,7 +383,7 @@ class ClassSearch:
             self._of_best = [(trial, [trial.models[how]]) for trial in trials]
             self.budget.reserved = self._work_to_finish(trials)
         self._losses.append(losses)
-        return _Judged(losses, weights)
+        return _HeldOutLosses(losses, weights)
 
     def _rival(self, how: Refinement) -> np.ndarray | None:
         """Return the losses, row by row, of the best comparable candidate: refined if this one is, or of its structure.
@@ -388,7 +395,7 @@ class ClassSearch:
         return self._losses[min(some, key=lambda place: self.tried[place].log_loss)] if some else None
 
 
-def _how(found: ClassCandidate) -> Refinement:
+def _refinement_of(found: ClassCandidate) -> Refinement:
     """Return how a candidate was refined."""
     return Refinement(found.structure, found.size, found.towards, found.strength)
 

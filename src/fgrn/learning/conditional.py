@@ -84,7 +84,7 @@ class Conditional:
         return np.repeat(np.arange(len(layout.lines)), np.diff(layout.lines, append=layout.size))
 
     @cached_property
-    def _free(self) -> np.ndarray:
+    def _learnt_cells(self) -> np.ndarray:
         """Which cells are learnt."""
         found: np.ndarray = self._spec.learnt & self._spec.supported
         return found
@@ -92,22 +92,22 @@ class Conditional:
     def values(self, z: np.ndarray) -> np.ndarray:
         """Return tables and priors: the softmax of z in every line, over the cells that may be positive."""
         lines = self._spec.layout.lines
-        top = np.maximum.reduceat(np.where(self._free, z, -np.inf), lines)
+        top = np.maximum.reduceat(np.where(self._learnt_cells, z, -np.inf), lines)
         top[~np.isfinite(top)] = 0.0
-        cells = np.where(self._free, np.exp(np.where(self._free, z - top[self._line], 0.0)), 0.0)
+        cells = np.where(self._learnt_cells, np.exp(np.where(self._learnt_cells, z - top[self._line], 0.0)), 0.0)
         total = np.add.reduceat(cells, lines)[self._line]
-        return np.where(self._free, cells / np.where(total > 0, total, 1.0), self._values)
+        return np.where(self._learnt_cells, cells / np.where(total > 0, total, 1.0), self._values)
 
     def log_likelihood(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the sum over rows of weight * log P(target | others), and its gradient."""
         self.evaluations += 1
         values = self.values(z)
-        seen = np.where(self._free, np.maximum(values, 1e-30), values)
+        seen = np.where(self._learnt_cells, np.maximum(values, 1e-30), values)
         known, unknown = self._known.count(seen), self._unknown.count(seen)
         self.weight = known.weight
-        more = np.where(self._free, np.asarray(known.values) - np.asarray(unknown.values), 0.0)
+        more = np.where(self._learnt_cells, np.asarray(known.values) - np.asarray(unknown.values), 0.0)
         slope = more - values * np.add.reduceat(more, self._spec.layout.lines)[self._line]
-        return known.log_likelihood - unknown.log_likelihood, np.where(self._free, slope, 0.0)
+        return known.log_likelihood - unknown.log_likelihood, np.where(self._learnt_cells, slope, 0.0)
 
     def maximised(
         self,
@@ -120,7 +120,7 @@ class Conditional:
         """Return the z with the largest penalised likelihood, by L-BFGS from the given tables or another z."""
         start = _logarithms(self._values)
         centre = start if penalty.towards == "fit" else _logarithms(self._independent)
-        pull = _Pull(self._spec, self._drawn, penalty, centre)
+        pull = _Pull(self._spec, self._penalised, penalty, centre)
 
         def loss(z: np.ndarray) -> tuple[float, np.ndarray]:
             likelihood, slope = self.log_likelihood(z)
@@ -130,11 +130,11 @@ class Conditional:
         return minimised(loss, start if begin is None else begin, iterations, tolerance, stopped)
 
     @cached_property
-    def _drawn(self) -> np.ndarray:
+    def _penalised(self) -> np.ndarray:
         """Which cells are penalised: all learnt ones except priors."""
         layout = self._spec.layout
         tables = [True] * len(layout.table_names)
-        drawn: np.ndarray = self._free & layout.spread(tables, [False] * len(layout.prior_names), np.bool_)
+        drawn: np.ndarray = self._learnt_cells & layout.spread(tables, [False] * len(layout.prior_names), np.bool_)
         return drawn
 
     @cached_property

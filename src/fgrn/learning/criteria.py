@@ -156,18 +156,18 @@ class Selection:
         return frame_of_records(self.as_dicts())
 
     @property
-    def _held(self) -> bool:
+    def _has_held_out(self) -> bool:
         """Whether rows were held out."""
         return not all(np.isnan(one.held_out) for one in self.candidates)
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         heads = ["hidden", "log-likelihood", "parameters", "AIC", "BIC", "CAIC", "SABIC"]
-        heads += [*(["held out"] if self._held else []), "rel. entropy", "smallest class", ""]
+        heads += [*(["held out"] if self._has_held_out else []), "rel. entropy", "smallest class", ""]
         rows = [
             [
                 f"{one.n_hidden}", f"{one.log_likelihood:,.1f}", f"{one.n_parameters:,}", f"{one.aic:,.1f}",
                 f"{one.bic:,.1f}", f"{one.caic:,.1f}", "-" if np.isnan(one.sabic) else f"{one.sabic:,.1f}",
-                *([f"{one.held_out:.4f}"] if self._held else []), f"{one.relative_entropy:.3f}",
+                *([f"{one.held_out:.4f}"] if self._has_held_out else []), f"{one.relative_entropy:.3f}",
                 f"{min(one.class_sizes):.1%}", "<- best" if one is self.best else "",
             ]
             for one in self.candidates
@@ -176,7 +176,7 @@ class Selection:
 
     def __str__(self) -> str:
         text = _text_table(*self._rows())
-        if self._held:
+        if self._has_held_out:
             share = 1 - 1 / HELD_OUT
             text += (
                 f"\nlog-likelihood and criteria: of the {share:.0%} of the rows that were learnt from; held out: the "
@@ -245,7 +245,7 @@ class ClassSelection:
         """Return the candidates as a pandas data frame, one row each."""
         return frame_of_records(self.as_dicts())
 
-    def _shown(self) -> list[ClassCandidate]:
+    def _best_of_each(self) -> list[ClassCandidate]:
         """Return the best candidate of every structure and number of states, in the order of the trials."""
         found: dict[tuple[str, int], ClassCandidate] = {}
         for one in self.candidates:
@@ -262,13 +262,13 @@ class ClassSelection:
                 f"{one.n_parameters:,}", f"{one.log_loss:.4f}", f"{one.error:.4f}",
                 "<- best" if one is self.best else "",
             ]
-            for one in self._shown()
+            for one in self._best_of_each()
         ]  # fmt: skip
         return heads, rows
 
     @property
     def _note(self) -> str:
-        count, shown = len(self.candidates), len(self._shown())
+        count, shown = len(self.candidates), len(self._best_of_each())
         some = f"; shown is the best of each structure and size, of {count} candidates" if count > shown else ""
         some += f"; {self.dropped} more were dropped as clearly worse on the first rows" if self.dropped else ""
         means = [f"a temperature of {self.temperature:.2f}"] * (self.temperature != 1) + ["a matrix"] * self.mixed

@@ -27,16 +27,16 @@ class PartedRows:
     Equal rows with the class are one, with their weight: copies of a row are the same as a row of that weight, and the
     order of the rows does not matter.
 
-    table       the rows
-    target      the column that is the class
-    kept_back   (parts, rows): the share of the weight of each row that is held out in a part
-    count       how many rows have a known class, copies included
-    copies      how many rows there are for a weight of 1: 1 where weights are copies
+    table            the rows
+    target           the column that is the class
+    held_out_shares  (parts, rows): the share of the weight of each row that is held out in a part
+    count            how many rows have a known class, copies included
+    copies           how many rows there are for a weight of 1: 1 where weights are copies
     """
 
     table: Evidence
     target: str
-    kept_back: np.ndarray
+    held_out_shares: np.ndarray
     count: float
     copies: float
 
@@ -77,13 +77,13 @@ class PartedRows:
     @cached_property
     def parts(self) -> list[tuple[Evidence, Evidence]]:
         """Return, for each fold, the rows to learn from and the held-out rows."""
-        back = [shares * self.table.row_weights for shares in self.kept_back]
-        return [(self._some(self.table.row_weights - weights), self._some(weights)) for weights in back]
+        held_out = [shares * self.table.row_weights for shares in self.held_out_shares]
+        return [(self._some(self.table.row_weights - weights), self._some(weights)) for weights in held_out]
 
     @cached_property
     def weights_of_parts(self) -> np.ndarray:
         """Return the weights of the held-out rows, fold by fold, as numbers of copies."""
-        return self.copies * np.concatenate([asked.row_weights for _, asked in self.parts])
+        return self.copies * np.concatenate([held_out.row_weights for _, held_out in self.parts])
 
     def _some(self, weights: np.ndarray) -> Evidence:
         rows = np.flatnonzero(weights > 1e-12 * self.table.row_weights)

@@ -20,8 +20,8 @@ from ..core.exceptions import (
     TableFileError,
     unknown_name,
 )
-from ..core.labels import is_number
-from ..flow.evidence import UNKNOWN, code_type, encode
+from ..core.labels import code_type, is_number
+from ..flow.evidence import UNKNOWN, encode
 from ..tables import frames
 from ..tables.disk import Disk, unnamed, write_at
 from ..tables.distinct_values import Distinct, distinct_by_column
@@ -148,7 +148,7 @@ def rows_of_source(
     data: Any,
     executor: Any = None,
     again: bool = False,
-    told: ProgressReporter | None = None,
+    reporter: ProgressReporter | None = None,
     missing: Sequence[Any] | None = None,
     continuous: Those = none_of,
 ) -> Rows:
@@ -158,7 +158,7 @@ def rows_of_source(
         data: the source.
         executor: the client of a cluster, whose workers read Parquet files and frames; or None.
         again: whether they are read more than once.
-        told: receives the progress of reading.
+        reporter: receives the progress of reading.
         missing: the values that mean a missing one in text files, see `stream_of`.
         continuous: which columns are continuous, for errors; none are on a cluster.
     """
@@ -169,7 +169,7 @@ def rows_of_source(
         return LocalRows(stream.again() if again else stream, continuous)
     from .remote.cluster import RemoteRows
 
-    return RemoteRows(data, executor, told)
+    return RemoteRows(data, executor, reporter)
 
 
 def table_elsewhere(
@@ -180,13 +180,13 @@ def table_elsewhere(
     A table that is encoded already is taken as it is, with its weights. The numbers of `continuous` columns are kept.
     """
     if isinstance(data, EncodedTable):
-        return data.on(variables)
+        return data.numbered_by(variables)
     if executor is None and not frames.is_source(data):
         return None
     if executor is not None and continuous:
         raise LearningError("Continuous columns are learnt on one machine.", remedies="leave the cluster out")
     coding_for = partial(_by_variables, variables, continuous=continuous)
-    return rows_of_source(data, executor).encoded(checked_weight_name(weights), coding_for).on(variables)
+    return rows_of_source(data, executor).encoded(checked_weight_name(weights), coding_for).numbered_by(variables)
 
 
 def _by_variables(variables: Variables, names: Sequence[str], continuous: tuple[str, ...] = ()) -> Coding:
@@ -194,8 +194,8 @@ def _by_variables(variables: Variables, names: Sequence[str], continuous: tuple[
     kept = [name for name in names if name not in continuous]
     column_of_each(variables, kept)
     sizes = {name: len(variables.labels[variables.index[name]]) for name in kept}
-    told = continuous if len(kept) < len(names) else ()
-    return Coding({name: name for name in kept}, sizes, partial(_state_codes, variables, told), told)
+    as_numbers = continuous if len(kept) < len(names) else ()
+    return Coding({name: name for name in kept}, sizes, partial(_state_codes, variables, as_numbers), as_numbers)
 
 
 def _state_codes(variables: Variables, continuous: tuple[str, ...], name: str, values: Any) -> np.ndarray:
@@ -224,7 +224,7 @@ class LocalRows:
         """See `Rows`."""
         stream = self._stream
         table = encode_stream(stream, weights, coding_for, without_zero)
-        stream.tell()
+        stream.issue_warnings()
         check_rows(stream.called, table.rows, table.weight, weights)
         return table
 
@@ -407,7 +407,7 @@ def _assembled(spool: Any, chunks: Sequence[_Chunk], coding: Coding, weighted: b
         if weighted:
             disk.write(np.frombuffer(_read_bytes(spool, 8 * count)), weights_at + 8 * first)
         known: Any = (
-            disk.kept(np.frombuffer(_read_bytes(spool, 8 * count), dtype=np.int64)) if numbers is None else numbers
+            disk.stored(np.frombuffer(_read_bytes(spool, 8 * count), dtype=np.int64)) if numbers is None else numbers
         )
         origins.append((first, where, known))
         first += count
@@ -444,10 +444,14 @@ def _finite(stream: Stream, batch: Batch, columns: Mapping[str, Any], continuous
 
 def distinct_values(stream: Stream, weights: str | None, continuous: Those = none_of) -> dict[str, Distinct]:
     """Return the distinct values of all columns of a stream but that of the weights."""
-    return seen(stream, weighted_batches(stream.batches(), stream, weights, without_zero=True), continuous)
+    return distinct_of_batches(
+        stream, weighted_batches(stream.batches(), stream, weights, without_zero=True), continuous
+    )
 
 
-def seen(stream: Stream, batches: Iterable[WeightedBatch], continuous: Those = none_of) -> dict[str, Distinct]:
+def distinct_of_batches(
+    stream: Stream, batches: Iterable[WeightedBatch], continuous: Those = none_of
+) -> dict[str, Distinct]:
     """Return the distinct values of all columns of some batches."""
     finite = ((_finite(stream, batch, columns, continuous), weights) for batch, columns, weights in batches)
     return distinct_by_column(finite)

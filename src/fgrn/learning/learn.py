@@ -67,8 +67,8 @@ class Training:
         smooth = Smoothing.of(self.spec, self.smoothing)
         keeper = None
         if journal is not None:
-            told = {"smoothing": smooth.given, "holes": self.holes, **others, **(run or {})}
-            described = partial(about, self.model, self.structure, self.spec, self.table, self.rule, told)
+            identity = {"smoothing": smooth.given, "holes": self.holes, **others, **(run or {})}
+            described = partial(about, self.model, self.structure, self.spec, self.table, self.rule, identity)
             keeper = journal.keeper(self.model, described)
         esteps = esteps_of(estep, self.rule, self.table.weight, held_out)
         method = esteps.method
@@ -93,7 +93,7 @@ def estep_over(
 ) -> em.WholeEStep:
     """Return the E-step over rows, whose errors explain an impossible row and name its file and line."""
 
-    def told(error: ImpossibleEvidence, values: np.ndarray) -> ImpossibleEvidence:
+    def explained(error: ImpossibleEvidence, values: np.ndarray) -> ImpossibleEvidence:
         return evidence.located(error if explain is None else explain(error, values=values, evidence=evidence), among)
 
-    return em.Explained(make(evidence), told)
+    return em.ExplainingEStep(make(evidence), explained)

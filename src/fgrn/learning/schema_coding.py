@@ -45,7 +45,7 @@ class BySchema:
             self.strange.setdefault(name, Counter()).update(found)
         return codes
 
-    def tell(self) -> None:
+    def issue_warnings(self) -> None:
         """Warn of values that are not levels, and of classes that were taken as missing values."""
         unseen: dict[str, dict[Any, int]] = {}
         for name, found in self.strange.items():

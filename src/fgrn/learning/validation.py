@@ -11,7 +11,7 @@ import numpy as np
 from ..core.exceptions import LearningError, Remedy
 from ..tables.encoded import EncodedTable, Evidence
 
-KEPT_BACK = 3
+HELD_OUT_STREAM = 3
 """Part of the seed by which rows are held out."""
 
 
@@ -68,7 +68,7 @@ def split_off(
             setting="validation",
             value=validation,
         )
-    order = np.random.default_rng((seed, KEPT_BACK)).permutation(table.rows)
+    order = np.random.default_rng((seed, HELD_OUT_STREAM)).permutation(table.rows)
     kept, learnt = np.sort(order[:count]), np.sort(order[count:])
     parts = _without(table, kept) if table.disk is not None else table.take(learnt), table.take(kept)
     if not all(part.weight for part in parts):
@@ -80,4 +80,4 @@ def _without(table: Evidence, kept: np.ndarray) -> Evidence:
     """Return the rows of a table on disk with zero weight for the held-out ones."""
     weights = np.array(table.row_weights)
     weights[kept] = 0.0
-    return replace(table, row_weights=weights if table.disk is None else table.disk.kept(weights))
+    return replace(table, row_weights=weights if table.disk is None else table.disk.stored(weights))

@@ -11,7 +11,7 @@ from ..graph.network import Network
 from ..plan.plan import Plan, Program
 from ..queries.explanation import drawn_orders
 
-KINDS = {"f8": "<f8", "i8": "<i4", "i4": "<i4", "i2": "<i2", "b1": "<u1"}
+TYPES_IN_PAGE = {"f8": "<f8", "i8": "<i4", "i4": "<i4", "i2": "<i2", "b1": "<u1"}
 
 
 class Packed:
@@ -25,7 +25,7 @@ class Packed:
     def add(self, name: str, values: Any) -> None:
         """Append an array: floats as float64, integers as int32 or int16, booleans as bytes."""
         array = np.asarray(values)
-        kind = KINDS[array.dtype.str[1:]]
+        kind = TYPES_IN_PAGE[array.dtype.str[1:]]
         self._parts.append(b"\0" * (-self.size % 8))  # a typed array of the browser begins at a multiple of its size
         self.size += len(self._parts[-1])
         data = np.ascontiguousarray(array, dtype=kind).tobytes()

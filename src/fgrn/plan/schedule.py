@@ -44,7 +44,7 @@ class Programs:
         A gathered leaf and a Source on a Diverter are counted from the Diverter's posterior, for which the
         message on the way from the root is enough; every other SISO needs the messages at its two ends.
         """
-        if is_tree_of_clusters(self._plan):
+        if is_junction_tree(self._plan):
             return replace(sweeps(self._plan, (), self._special, for_counts=True), by_posteriors=True)
         return sweeps(self._plan, counting_messages(self._plan, self._special), self._special, for_counts=True)
 
@@ -82,7 +82,7 @@ class Programs:
         if whole and not self._plan.reader[list(key)].any():
             key = frozenset(np.flatnonzero(~self._plan.reader).tolist())
         plain = self.some({Message(edge, way) for edge in key for way in (True, False)})
-        if not key or not is_tree_of_clusters(self._plan) or self._plan.reader[list(key)].any():
+        if not key or not is_junction_tree(self._plan) or self._plan.reader[list(key)].any():
             return plain
         if key not in self._believed:
             if len(self._believed) >= MOST_PROGRAMS:
@@ -91,7 +91,7 @@ class Programs:
         return self._believed[key]
 
 
-def is_tree_of_clusters(plan: Plan) -> bool:
+def is_junction_tree(plan: Plan) -> bool:
     """Return whether the plan is a junction tree: only factors, Diverters (cliques), and their variables."""
     if not plan.is_tree or len(plan.siso_table) or not plan.is_factor.all() or not plan.diverters:
         return False

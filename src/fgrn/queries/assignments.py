@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core.exceptions import ImpossibleEvidence
-from ..core.labels import named
+from ..core.labels import labels_of_codes
 from ..engines import blocks_of_rows, tracer
 from ..flow.conflicts import explained
 from ..flow.marginals import refuse_impossible
@@ -47,7 +47,7 @@ class Assignments:
         """Return labels of some variables in the most probable assignment of all of them, and its log-probability."""
         edges = {name: self.plan.edge(name) for name in names}
         codes, found = self.likeliest()
-        labels = {name: named(self.plan.labels[edge], codes[:, edge]) for name, edge in edges.items()}
+        labels = {name: labels_of_codes(self.plan.labels[edge], codes[:, edge]) for name, edge in edges.items()}
         if is_one_row:
             return {name: column.tolist()[0] for name, column in labels.items()}, float(found[0])
         return labels, found

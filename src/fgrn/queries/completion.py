@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.labels import Labels, named, takes_codes
+from ..core.labels import Labels, labels_of_codes, takes_codes
 from ..flow.messages import Messages
 from ..tables import frames, outputs
 from ..tables.missing import is_missing_value
@@ -32,7 +32,7 @@ def completed(
     for name in wanted:
         labels, column, rows = labels_of(name), columns[name], open_rows[name]
         codes = found.marginal(name).argmax(axis=1)
-        values = (codes if _has_codes(labels, column, rows) else named(labels, codes)).tolist()
+        values = (codes if _has_codes(labels, column, rows) else labels_of_codes(labels, codes)).tolist()
         if rows.ndim:
             values = _merged(values, rows, frames.as_list(column))
         filled[name] = values

@@ -14,7 +14,7 @@ import numpy as np
 from ..core import settings
 from ..core.distributions import geometric_mean
 from ..core.exceptions import EvidenceError, FgrnWarning, counted, shortened, warn
-from ..core.labels import Label, named
+from ..core.labels import Label, labels_of_codes
 from ..core.settings import Name
 from ..tables import frames
 from ..tables.missing import is_missing_value
@@ -119,7 +119,7 @@ class Queries(ABC):
                 columns[name] = None if frames.is_bare(given) else [None] * len(given)
         found = self.propagate(columns or data, keep=[name], parts=["marginal"], engine=engine, **options)
         belief = found.marginal(name)
-        return named(self.variable(name).labels, belief.argmax(axis=1))
+        return labels_of_codes(self.variable(name).labels, belief.argmax(axis=1))
 
     def complete(self, data: frames.Data, *, engine: str = "auto", **options: Any) -> Any:
         """Return the table with every missing or uncertain value replaced by its most probable label (imputation).
@@ -178,7 +178,7 @@ class Queries(ABC):
         """
         return explained_by([self], row, name, state, values=values, orders=orders, engine=engine)
 
-    def _asked(self, names: Collection[Name] | None) -> tuple[str, ...]:
+    def _query_names(self, names: Collection[Name] | None) -> tuple[str, ...]:
         return self.observed if names is None else settings.variable_names("names", names, own=self.variable)
 
     def _columns(self, data: frames.Data) -> dict[str, Any]:

@@ -41,10 +41,10 @@ from .paper_results import (
     PAPER_BINS,
     PAPER_EPOCHS,
     RECOMMENDED,
-    REST,
     ROW_ORDERS,
     SLOW_STARTS,
     STARTS,
+    UNTIL_CONVERGED,
     WAYS_OF_LEARNING,
     Memory,
     PaperRun,
@@ -134,7 +134,7 @@ def _outcomes(table: _CodedTable, learnt: int, order: str, number: int, quick: b
     train, test = np.split(np.sort(rows) if order == "file" else rows, [learnt])
     table, chosen = table.as_seen(train), []
     for method, way in WAYS_OF_LEARNING.items():
-        rarely = method == REST and (quick or order == "random" or number >= SLOW_STARTS)
+        rarely = method == UNTIL_CONVERGED and (quick or order == "random" or number >= SLOW_STARTS)
         if not rarely and (table.numbers or not way.bins) and not (quick and number and way.cycles > 1):
             outcome = _run_once(table.binned(train) if way.bins else table, way, train, test, number)
             chosen += [] if way.hidden else [outcome]
@@ -160,8 +160,9 @@ def _run_once(table: _CodedTable, way: Way, train: np.ndarray, test: np.ndarray,
 def _learn_lvm(table: _CodedTable, way: Way, hidden: int, rows: np.ndarray, seed: int) -> Network:
     net = lvm(table.states, hidden, learn_prior=False)
     net.learn(
-        table.columns(rows), PAPER_EPOCHS, way.cycles, way.smoothing, seed=seed, cycle_tolerance=way.rest, engine="cpu"
-    )
+        table.columns(rows), PAPER_EPOCHS, way.cycles, way.smoothing, seed=seed,
+        cycle_tolerance=way.cycle_tolerance, engine="cpu",
+    )  # fmt: skip
     return net
 
 

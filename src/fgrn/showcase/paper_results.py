@@ -14,7 +14,7 @@ from ..tables.column_inference import MOST_NUMBERS
 HIDDEN, PAPER_EPOCHS, CYCLES, MOST_CYCLES, CONVERGED = 20, 20, 5, 10, 1e-3
 SMOOTHING, PAPER_BINS, CHOICES, FOLDS = 1.0, 6, (2, 4, 8, 12, 20), 3
 STARTS, SLOW_STARTS = 5, 2
-ROW_ORDERS = {"file": "by file order", "random": "over random splits"}
+ROW_ORDERS = {"file": "in the order of the file", "random": "over random splits"}
 
 
 class Figures(NamedTuple):
@@ -41,22 +41,22 @@ class Way(NamedTuple):
     smoothing: float = 0.0
     hidden: int | None = HIDDEN
     bins: int = 0
-    rest: float = 1e-10
+    cycle_tolerance: float = 1e-10
 
 
-BATCH, REST, INCREMENTAL = f"batch, {CYCLES} cycles", "batch, cycles until converged", "incremental"
+BATCH, UNTIL_CONVERGED, INCREMENTAL = f"batch, {CYCLES} cycles", "batch, cycles until converged", "incremental"
 SMOOTH = f"smoothing {SMOOTHING:g}"
 CHOSEN, BINNED, RECOMMENDED = f"{SMOOTH}, states chosen", f"{SMOOTH}, states chosen, numbers in bins", "recommended"
 WAYS_OF_LEARNING = {
     BATCH: Way(CYCLES),
-    REST: Way(MOST_CYCLES, rest=CONVERGED),
+    UNTIL_CONVERGED: Way(MOST_CYCLES, cycle_tolerance=CONVERGED),
     INCREMENTAL: Way(),
     f"{BATCH}, {SMOOTH}": Way(CYCLES, SMOOTHING),
     f"{INCREMENTAL}, {SMOOTH}": Way(smoothing=SMOOTHING),
     CHOSEN: Way(smoothing=SMOOTHING, hidden=None),
     BINNED: Way(smoothing=SMOOTHING, hidden=None, bins=PAPER_BINS),
 }
-PAPER_COLUMN = {BATCH: 0, REST: 0, INCREMENTAL: 1}
+PAPER_COLUMN = {BATCH: 0, UNTIL_CONVERGED: 0, INCREMENTAL: 1}
 """Which of the two figures of the paper is compared with each way."""
 OPERATIONS = {"optimised": 670, "direct": 1500}
 OTHERS = ("CategoricalNB", "LogisticRegression", "HistGradientBoosting")
@@ -156,8 +156,8 @@ class Results:
                 beside = PAPER_COLUMN.get(method)
                 figure = max(figures.test) if beside is None else figures.test[beside]
                 both = [score for order in ROW_ORDERS if (score := self.score(table, method, order))]
-                told = [f"{score.verdict(figure)} {ROW_ORDERS[score.order]} ({score.shown()})" for score in both]
-                lines.append(f"- {table}, {method}: the paper's {figure} is {' and '.join(told)}.")
+                compared = [f"{score.verdict(figure)} {ROW_ORDERS[score.order]} ({score.shown()})" for score in both]
+                lines.append(f"- {table}, {method}: the paper's {figure} is {' and '.join(compared)}.")
         return lines
 
     def sheets(self) -> Iterator[Sheet]:
@@ -166,30 +166,35 @@ class Results:
             f"Accuracy in percent as in the paper: {HIDDEN} hidden states, {PAPER_EPOCHS} epochs, hidden prior not "
             "learnt",
             list(PAPER_COLUMN),
-            "Mean ± standard deviation of runs, and test rows of probability zero in the mean. The paper does not say "
-            f"how many cycles it had; converged: no table changes by over {CONVERGED:g}, after {MOST_CYCLES} at most.",
+            "Mean ± standard deviation over the runs; impossible: the mean number of test rows of probability zero. "
+            "The paper does not give its number of cycles; converged means that no table changes by more than "
+            f"{CONVERGED:g}, after {MOST_CYCLES} cycles at most.",
         )
         yield self._accuracies(
             "Accuracy in percent with better settings, and of other methods, beside the better figure of the paper",
             [*(way for way in WAYS_OF_LEARNING if way not in PAPER_COLUMN), RECOMMENDED, *OTHERS],
-            f"Smoothing: counts per cell. States: {', '.join(map(str, CHOICES[:-1]))} or {CHOICES[-1]}, chosen in each "
-            f"run by {FOLDS}-fold cross-validation among the rows learnt, by the probability of the true class. Bins "
-            f"(b): columns of over {MOST_NUMBERS} numbers, in {PAPER_BINS} bins of about as many learnt rows. "
-            "Recommended: in bins or not, as the same cross-validation has it. The methods of scikit-learn are as they "
-            "come, the second on one-hot columns; unknown is a level to the first two.",
+            f"Smoothing: the count added to each cell. States: {', '.join(map(str, CHOICES[:-1]))} or {CHOICES[-1]}, "
+            f"chosen in each run by {FOLDS}-fold cross-validation of the training rows, by the probability of the true "
+            f"class. Bins (b): columns of more than {MOST_NUMBERS} distinct numbers, in {PAPER_BINS} bins with about "
+            "the same number of training rows. Recommended: with or without bins, whichever is better in the same "
+            "cross-validation. The methods of scikit-learn have their default settings; LogisticRegression has one-hot "
+            "columns, and for it and CategoricalNB a missing value is one more level.",
         )
-        yield Sheet("The test figures of the paper", [], [], "\n".join(self.verdicts))
+        spread = "A spread is the standard deviation over the runs."
+        yield Sheet("The test figures of the paper", [], [], "\n".join([*self.verdicts, "", spread]))
         yield Sheet(
             "Multiplications of one inference: 10 binary outputs, one hidden variable of 10 states",
             ["scheme", "counted", "paper"],
             [[scheme, str(count), str(OPERATIONS[scheme])] for scheme, count in self.operations.items()],
-            "Direct, a Diverter of M variables has M(M-2) products of messages by the paper's text; 1500 is M(M-1).",
+            "By the text of the paper, a Diverter of M variables takes M(M-2) products of messages in the direct "
+            "scheme; its figure of 1500 is that of M(M-1).",
         )
         yield Sheet(
-            "Most memory in use while learning the contraceptive table, in kB",
-            ["rows", "incremental", "batch", "batch, messages made again", "messages of batch, by the paper"],
+            "Peak memory while learning the contraceptive table, in kB",
+            ["rows", "incremental", "batch", "batch, messages recomputed", "messages of batch, by the paper"],
             [[f"{one.rows:,}", *(f"{n / 1000:,.0f}" for n in one[1:])] for one in self.memory],
-            "Peak that tracemalloc sees, on one thread; rows drawn from the table, not merged. Made again: hold=False.",
+            "The peak that tracemalloc reports, on one thread; the rows are drawn from the table and not merged. "
+            "Recomputed messages: hold=False.",
         )
 
     def __str__(self) -> str:
@@ -220,7 +225,7 @@ class Results:
 
     def _accuracies(self, title: str, methods: Sequence[str], note: str) -> Sheet:
         alike = methods[0] in PAPER_COLUMN
-        heads = [f"{part} {what}" for part in ("train", "test") for what in ("by file", "random", "paper")]
+        heads = [f"{part}, {what}" for part in ("train", "test") for what in ("file order", "random", "paper")]
         lines = []
         for table, figures in FIGURES.items():
             for method in methods:

@@ -57,7 +57,7 @@ def drawn_from_model(model: LatentClasses, rows: Patterns, generator: np.random.
         return Patterns(codes, np.ones(count), np.ones(count), count, numbers)
     distinct, number = distinct_rows(codes)
     weights = np.bincount(number, minlength=len(distinct)).astype(np.float64)
-    return Patterns(distinct, weights, weights, count)
+    return Patterns.of_codes(distinct, weights, weights, count)
 
 
 def drawn_from_rows(rows: Patterns, generator: np.random.Generator) -> Patterns:

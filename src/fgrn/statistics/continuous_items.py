@@ -109,12 +109,12 @@ class ContinuousItems:
     # Derivatives by means and logarithms of variances
 
     @property
-    def same(self) -> np.ndarray:
+    def equal_to(self) -> np.ndarray:
         """(2 K D,): for each cell the cell it is equal to: itself, or the first of a set of equal ones."""
         return self.leaves.equal_cells if self.constraints is None else self.constraints.leader
 
     @property
-    def given(self) -> np.ndarray:
+    def fixed(self) -> np.ndarray:
         """(2 K D,): which means and variances are fixed by constraints."""
         if self.constraints is None:
             return np.zeros(2 * self.means.size, dtype=bool)
@@ -183,8 +183,8 @@ class FreeMoments:
     def of(cls, items: ContinuousItems, expected: np.ndarray, least: float) -> FreeMoments:
         """Return the free moments of a model, given expected numbers of known values, (K, D), of at least `least`."""
         few = expected < least
-        given = items.given
+        given = items.fixed
         boundary = np.concatenate([few.ravel(), (few | items.at_limit).ravel()]) & ~given
         free = np.flatnonzero(~boundary & ~given)
-        keys, parameter = np.unique(items.same[free], return_inverse=True)
+        keys, parameter = np.unique(items.equal_to[free], return_inverse=True)
         return cls(boundary, given, free, parameter.reshape(-1), keys)

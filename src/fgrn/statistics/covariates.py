@@ -35,7 +35,7 @@ class Term:
         return self.levels is not None and all(map(_is_date, self.levels))
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The name with the number of levels, as text."""
         dates = ", dates" if self.of_dates else ""
         return self.name if self.levels is None else f"{self.name} ({len(self.levels):,} levels{dates})"
@@ -134,7 +134,7 @@ class Covariates:
             )
         return found
 
-    def back(self) -> np.ndarray:
+    def to_original_columns(self) -> np.ndarray:
         """Return the matrix, (W, W), from coefficients of standardised columns to those of the original columns."""
         middle, scale = self.scaling
         found = np.diag(1 / scale)

@@ -205,7 +205,7 @@ def _outcome(
     level: float,
     shares: Shares | None = None,
     added: Callable[[np.ndarray], np.ndarray] | None = None,
-    **told: Any,
+    **attributes: Any,
 ) -> DistalOutcome:
     """Return the result, from means, (classes, Q), and their covariance matrix, class by class.
 
@@ -218,7 +218,7 @@ def _outcome(
         shares: of levels, from which their intervals follow; None for numbers.
         added: the factors of their variances, deff of `share_intervals`, for a table of probabilities that are not on
             the boundary; needed unless variances do not vanish there.
-        told: other attributes of the result.
+        attributes: others of the result.
     """
     check_level(level)
     _refuse_empty(within)
@@ -239,7 +239,7 @@ def _outcome(
     chi_square, df, p = _wald_test(means, covariance, values)
     return DistalOutcome(
         **{name: part.reshape(shape) for name, part in arrays.items()}, covariance=covariance, chi_square=chi_square,
-        df=df, p=p, rows=int(values.known.sum()), levels=values.levels if words else (), level=level, **told,
+        df=df, p=p, rows=int(values.known.sum()), levels=values.levels if words else (), level=level, **attributes,
     )  # fmt: skip
 
 
@@ -302,10 +302,10 @@ def later_outcome(
     found = fit(before, rows.weights, values, outcome_in_classes(before, rows.weights, values))
 
     covariance, within = _later_covariance(model, rows, first, values, found, kind)
-    told: dict[str, Any] = {"variances": found.variances, "kind": kind.name, "steps": 2, "correction": ""}
+    attributes: dict[str, Any] = {"variances": found.variances, "kind": kind.name, "steps": 2, "correction": ""}
     means = found.reported(values)[0]
     if not isinstance(found, LevelsInClasses):
-        return _outcome(means, covariance, values, within, level, **told)
+        return _outcome(means, covariance, values, within, level, **attributes)
     shares = MixedShares.of(before, kind.counted(rows.weights), values, found.table)
 
     def added(table: np.ndarray) -> np.ndarray:
@@ -317,7 +317,7 @@ def later_outcome(
         inner = _later_covariance(model, some, sure, known, LevelsInClasses(table), ErrorKind("observed"))[0]
         return shares.factors(table, inner)
 
-    return _outcome(means, covariance, values, within, level, shares, added, **told)
+    return _outcome(means, covariance, values, within, level, shares, added, **attributes)
 
 
 def _later_covariance(
@@ -379,9 +379,9 @@ def joint_outcome(
     found = found.ordered(nearest_order(found, first))
     means, variances, covariance = _joint_moments(found, table, values, kind)
     within = (rows.weights * values.known) @ found.posterior(table)[0]
-    told: dict[str, Any] = {"steps": 1, "correction": "", "kind": kind.name, "variances": variances}
+    attributes: dict[str, Any] = {"steps": 1, "correction": "", "kind": kind.name, "variances": variances}
     if not isinstance(start, LevelsInClasses):
-        return _outcome(means, covariance, values, within, level, **told)
+        return _outcome(means, covariance, values, within, level, **attributes)
     items = replace(found, names=found.names[:-1], levels=found.levels[:-1], tables=found.tables[:-1])
     before = items.posterior(rows)[0]
     shares = MixedShares.of(before, kind.counted(rows.weights), values, outcome_table(means, values))
@@ -392,7 +392,7 @@ def joint_outcome(
         some = replace(some, codes=np.column_stack([some.codes, np.asarray(known.codes)]))
         return shares.factors(inner, _joint_moments(moved, some, known, ErrorKind("observed"))[2])
 
-    return _outcome(means, covariance, values, within, level, shares, added, **told)
+    return _outcome(means, covariance, values, within, level, shares, added, **attributes)
 
 
 def _joint_moments(

@@ -225,7 +225,7 @@ def information(model: LatentClasses, rows: Patterns, logits: ClassLogits | None
     cells = Estimates.of(model, counts, sizes)
     moments = None if model.numbers is None else FreeMoments.of(model.numbers, known, LEAST_EXPECTED)
     ahead = 0 if logits is None else logits.count
-    kinds = _Kinds.of(model, cells, moments, ahead)
+    positions = _FreePositions.of(model, cells, moments, ahead)
     last = ahead + len(cells.free)
     free = last + (0 if moments is None else len(moments.free))
     if free > MOST_FREE:
@@ -238,7 +238,7 @@ def information(model: LatentClasses, rows: Patterns, logits: ClassLogits | None
     second, outer = np.zeros((free, free)), np.zeros((free, free))
     for block in rows.blocks(free + model.cells.size):
         own = None if logits is None else logits.of_rows(block)
-        some, added = _scores_of(model, cells, kinds, rows.at(block), own)
+        some, added = _scores_of(model, cells, positions, rows.at(block), own)
         scores[block] = some
         outer += some.T @ (some * rows.weights[block, None])
         second += added
@@ -255,7 +255,7 @@ def information(model: LatentClasses, rows: Patterns, logits: ClassLogits | None
 
 
 @dataclass(frozen=True, eq=False)
-class _Kinds:
+class _FreePositions:
     """The positions of the free parameters: those of the prior, and those of the tables of each class.
 
     prior   classes whose logit is free
@@ -272,7 +272,7 @@ class _Kinds:
     first: int
 
     @classmethod
-    def of(cls, model: LatentClasses, cells: Estimates, moments: FreeMoments | None, ahead: int) -> _Kinds:
+    def of(cls, model: LatentClasses, cells: Estimates, moments: FreeMoments | None, ahead: int) -> _FreePositions:
         classes, width = model.cells.shape
         owner = np.where(cells.free < classes, -1, (cells.free - classes) // max(width, 1))
         columns, numbers, places = [], [], []
@@ -292,7 +292,7 @@ class _Kinds:
 def _scores_of(
     model: LatentClasses,
     cells: Estimates,
-    kinds: _Kinds,
+    positions: _FreePositions,
     rows: Patterns,
     logits: ClassLogits | None,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -303,25 +303,25 @@ def _scores_of(
     classes, weights, count = model.n_classes, rows.weights, len(rows.codes)
     posterior, _ = model.posterior(rows, None if logits is None else logits.shares)
     levels = model.indicators(rows.codes)
-    free = kinds.first + sum(map(len, kinds.places))
+    free = positions.first + sum(map(len, positions.places))
     scores = np.zeros((count, free))
     second = np.zeros((free, free))
     within = cells.within[classes:].reshape(classes, -1)
     moving = ~cells.boundary[classes:].reshape(classes, -1)
-    first = kinds.first
+    first = positions.first
     for k in range(classes):
         weighted = weights * posterior[:, k]
-        ahead = _size_gradient(cells, kinds, k, classes, logits)
+        ahead = _size_gradient(cells, positions, k, classes, logits)
         scores[:, :first] += posterior[:, k, None] * ahead
         second[:first, :first] += (ahead * weighted[:, None]).T @ np.broadcast_to(ahead, (count, first))
-        columns, place = kinds.columns[k], kinds.places[k]
+        columns, place = positions.columns[k], positions.places[k]
         if not len(place):
             continue
-        told = levels * moving[k]
-        known = np.repeat(np.add.reduceat(told, model.starts, axis=1), model.sizes, axis=1)
-        gradient = (told - known * within[k])[:, columns]
+        free_levels = levels * moving[k]
+        known = np.repeat(np.add.reduceat(free_levels, model.starts, axis=1), model.sizes, axis=1)
+        gradient = (free_levels - known * within[k])[:, columns]
         if model.numbers is not None:
-            own = kinds.numbers[k]
+            own = positions.numbers[k]
             gradient = np.concatenate([gradient, model.numbers.gradient(rows.numbers, k)[:, own]], axis=1)
             curved = model.numbers.curvature(rows.numbers, k, weighted)[np.ix_(own, own)]
             last = place[len(columns) :]
@@ -335,10 +335,12 @@ def _scores_of(
     return scores, second
 
 
-def _size_gradient(cells: Estimates, kinds: _Kinds, k: int, classes: int, logits: ClassLogits | None) -> np.ndarray:
+def _size_gradient(
+    cells: Estimates, positions: _FreePositions, k: int, classes: int, logits: ClassLogits | None
+) -> np.ndarray:
     """Return d log P(class k) by the parameters of class sizes, for each row or, (1, parameters), for all."""
     if logits is None:
-        found: np.ndarray = (kinds.prior == k) - cells.within[kinds.prior] * (not cells.boundary[k])
+        found: np.ndarray = (positions.prior == k) - cells.within[positions.prior] * (not cells.boundary[k])
         return found[None, :]
     own = np.zeros((len(logits.design), classes))
     own[:, k] = 1.0

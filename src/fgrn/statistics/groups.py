@@ -255,7 +255,7 @@ class GroupedRows:
             return replace(self.rows, codes=table, numbers=np.stack(numbers, axis=1))
         distinct, number = distinct_rows(table)
         weights = np.bincount(number, self.rows.weights, minlength=len(distinct))
-        return Patterns(distinct, weights, weights, len(table))
+        return Patterns.of_codes(distinct, weights, weights, len(table))
 
 
 def compare_groups(

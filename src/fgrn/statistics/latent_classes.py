@@ -8,7 +8,7 @@ Items with a missing value are left out of the product: they are summed out. Con
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -223,11 +223,16 @@ class Patterns:
     weights: np.ndarray
     squares: np.ndarray
     rows: int
-    numbers: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    numbers: np.ndarray
 
     def __post_init__(self) -> None:
-        if not self.numbers.size:
-            object.__setattr__(self, "numbers", np.zeros((len(self.codes), 0)))
+        if len(self.numbers) != len(self.codes):
+            raise ValueError(f"There are {len(self.codes):,} patterns, and numbers of {len(self.numbers):,}.")
+
+    @classmethod
+    def of_codes(cls, codes: np.ndarray, weights: np.ndarray, squares: np.ndarray, rows: int) -> Patterns:
+        """Return patterns without continuous columns."""
+        return cls(codes, weights, squares, rows, np.zeros((len(codes), 0)))
 
     @classmethod
     def of(cls, table: Evidence, names: tuple[str, ...], merge: bool = True) -> Patterns:
@@ -246,7 +251,7 @@ class Patterns:
             return cls(codes, weights, weights**2, count, table.numbers)
         codes, weights = codes[some], weights[some]
         distinct, number = distinct_rows(codes)
-        return cls(
+        return cls.of_codes(
             distinct,
             np.bincount(number, weights, minlength=len(distinct)),
             np.bincount(number, weights**2, minlength=len(distinct)),

@@ -197,7 +197,7 @@ class MomentErrors:
                     yield Estimate(
                         what, name, None, k, float(items.values[cell]), float(self.errors[cell]),
                         float(self.low[cell]), float(self.high[cell]), bool(self.boundary[cell]),
-                        bool(self.identified[cell]), bool(items.given[cell]),
+                        bool(self.identified[cell]), bool(items.fixed[cell]),
                     )  # fmt: skip
 
 

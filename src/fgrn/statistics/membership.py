@@ -226,7 +226,7 @@ def regression_of(
     from scipy.special import ndtr
 
     classes, width = logits.beta.shape
-    back = covariates.back()
+    back = covariates.to_original_columns()
     every = np.kron(np.eye(classes - 1), back)
     beta, spread = logits.beta @ back.T, every @ covariance @ every.T
     errors = np.zeros((classes, width))
@@ -312,11 +312,11 @@ def maximised(logits: ClassLogits, weights: np.ndarray, likely: np.ndarray, step
     complete data takes the place of minus its second derivatives.
     """
 
-    def judged(tried: ClassLogits) -> tuple[float, np.ndarray]:
+    def likelihood_and_members(tried: ClassLogits) -> tuple[float, np.ndarray]:
         members, value = memberships(tried.log_shares + likely)
         return float(weights @ value), members
 
-    value, members = judged(logits)
+    value, members = likelihood_and_members(logits)
     done = logits.count == 0
     for _ in range(0 if done else steps):
         gradient = weights @ logits.gradient(members)
@@ -326,7 +326,7 @@ def maximised(logits: ClassLogits, weights: np.ndarray, likely: np.ndarray, step
         size, tried, found = 1.0, logits, (value, members)
         while size > SMALL_STEP:
             tried = logits.moved(size * move)
-            found = judged(tried)
+            found = likelihood_and_members(tried)
             if found[0] >= value - 1e-12:
                 break
             size /= 2
@@ -348,7 +348,7 @@ def check_separation(
     spread = np.sqrt(np.maximum(np.diag(inverse.matrix)[: logits.count], 0.0))
     unsettled = not done or inverse.rank < len(inverse.matrix) or spread.max(initial=0.0) > MOST_ERROR
     if unsettled and np.abs(logits.design @ logits.beta.T).max(initial=0.0) > MOST_LOGIT:
-        given = f" The covariates: {', '.join(term.told for term in covariates.terms)}."
+        given = f" The covariates: {', '.join(term.description for term in covariates.terms)}."
         others = tuple(dict.fromkeys(term.remedy for term in covariates.terms if term.levels is not None))
         if by_assignment:
             raise LearningError(

@@ -152,7 +152,7 @@ def one_step_regression(
     sized = replace(best.model, prior=known.cells.probability[: model.n_classes])
     members = sized.posterior(rows)[0]
     members[given.kept] = best.model.posterior(some, best.logits.shares)[0]
-    told = Convergence.of_finals(finals, converged=True)
+    convergence = Convergence.of_finals(finals, converged=True)
     return LatentClassRegression(
         **regression_of(given, best.logits, spread[:count, :count], 1, kind.name, value, level),
         profiles=(errors_of if model.numbers is None else profile_errors_of)(
@@ -161,8 +161,8 @@ def one_step_regression(
         memberships=members,
         n_parameters=count + free,
         weight=some.weight,
-        starts=told.starts,
-        found_best=told.found_best,
+        starts=convergence.starts,
+        found_best=convergence.found_best,
     )
 
 

@@ -46,7 +46,7 @@ class Shares(Protocol):
     def levels(self) -> int:
         """The number of levels."""
 
-    def free(self, k: int, level: int) -> float:
+    def unbounded_share(self, k: int, level: int) -> float:
         """Return the unbounded estimate of the share of a level in class k."""
 
     def variance(self, k: int, level: int, share: float) -> float:
@@ -80,7 +80,7 @@ class MixedShares:
         """The number of levels."""
         return int(self.counts.shape[1])
 
-    def free(self, k: int, level: int) -> float:
+    def unbounded_share(self, k: int, level: int) -> float:
         """Return the result of one Newton step from a share on the boundary."""
         share = float(self.table[k, level])
         chance, seen = self._chance(k, level, share), self.counts[:, level]
@@ -134,14 +134,14 @@ class CorrectedShares:
         """The number of levels."""
         return int(self.counts.shape[1])
 
-    def free(self, k: int, level: int) -> float:
+    def unbounded_share(self, k: int, level: int) -> float:
         """Return the corrected share, unchanged."""
         return float(self.back[:, k] @ self.counts[:, level] / self._total[k])
 
     def variance(self, k: int, level: int, share: float) -> float:
         """Return the variance of a weighted mean, if rows assigned to a class have the level with that probability."""
         rows = self.counts.sum(axis=1)
-        moved = share - self.free(k, level)
+        moved = share - self.unbounded_share(k, level)
         member = self._total[k] * np.linalg.pinv(self.back)[k]  # rows of class k among those assigned to each
         chance = np.clip((self.counts[:, level] + moved * member) / np.maximum(rows, 1e-300), 0.0, 1.0)
         spread = chance * (1 - 2 * share) + share**2
@@ -225,6 +225,6 @@ def share_intervals(
             if not is_inside:
                 share, deff = min(max(share, 0.0), 1.0), max(deff, 1.0)
         else:
-            share = shares.free(k, first + q)
+            share = shares.unbounded_share(k, first + q)
         low[k, q], high[k, q] = share_limits(shares, k, first + q, share, deff, normal)
     return low, high

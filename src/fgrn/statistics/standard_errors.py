@@ -29,7 +29,7 @@ from .intervals import check_level, probability_limits
 from .latent_classes import ClassLogits, LatentClasses, Patterns
 from .results import Result
 
-KINDS = ("observed", "robust", "outer")
+ERROR_KINDS = ("observed", "robust", "outer")
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +216,7 @@ class ErrorKind:
     design: Design | None = None
 
     def __post_init__(self) -> None:
-        settings.choice("kind", self.name, KINDS, LearningError)
+        settings.choice("kind", self.name, ERROR_KINDS, LearningError)
 
     @classmethod
     def of(cls, rows: int, kind: str, weights: str, clusters: Any, strata: Any) -> ErrorKind:
@@ -224,7 +224,7 @@ class ErrorKind:
         settings.choice("weights", weights, ("frequency", "sampling"), LearningError)
         design = Design.of(rows, clusters, strata)
         sampling = weights == "sampling"
-        settings.choice("kind", kind, KINDS, LearningError)
+        settings.choice("kind", kind, ERROR_KINDS, LearningError)
         return cls("robust" if sampling or design is not None else kind, sampling, design)
 
     def of_rows(self, kept: np.ndarray) -> ErrorKind:

@@ -81,4 +81,5 @@ class AssignedRows:
     @property
     def rows(self) -> Patterns:
         """Return the rows with the assignment as their only item."""
-        return Patterns(self.assigned[:, None].astype(np.int32), self.weights, self.weights**2, len(self.assigned))
+        codes = self.assigned[:, None].astype(np.int32)
+        return Patterns.of_codes(codes, self.weights, self.weights**2, len(codes))

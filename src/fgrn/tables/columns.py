@@ -260,9 +260,9 @@ def numeric(
             value = float(numbers[row])
             raise SchemaError(f"{value} is in no bin.", row=row, column=name, value=value, remedies=REPLACE)
     elif (wrong := first_beyond(numbers)) is not None:
-        row, told = wrong
+        row, problem = wrong
         value = float(numbers[row])
-        raise SchemaError(f"{value} {told}", row=row, column=name, value=value, remedies=REPLACE)
+        raise SchemaError(f"{value} {problem}", row=row, column=name, value=value, remedies=REPLACE)
     return numbers
 
 

@@ -60,14 +60,14 @@ class Disk:
         with self._lock:
             write_at(self._file, data, place, self.folder)
 
-    def kept(self, array: np.ndarray) -> np.ndarray:
+    def stored(self, array: np.ndarray) -> np.ndarray:
         """Return a copy of an array, stored on disk; several threads may call this."""
         with self._lock:
             mapped, place = self.room(array.size, array.dtype)
             self.write(array, place)
         return mapped.reshape(array.shape)
 
-    def made(self, count: int, dtype: Any, part: Callable[[slice], np.ndarray]) -> np.ndarray:
+    def computed(self, count: int, dtype: Any, part: Callable[[slice], np.ndarray]) -> np.ndarray:
         """Return an array of `count` numbers on disk, computed part by part by a function."""
         with self._lock:
             mapped, place = self.room(count, dtype)
@@ -122,10 +122,10 @@ def write_at(file: IO[bytes], data: np.ndarray, place: int, folder: str | os.Pat
         while len(view):
             view = view[file.write(view) :]
     except OSError as error:
-        raise full(error, folder) from error
+        raise write_error(error, folder) from error
 
 
-def full(error: OSError, folder: str | os.PathLike[str] | None) -> TableFileError:
+def write_error(error: OSError, folder: str | os.PathLike[str] | None) -> TableFileError:
     """Return the error for a cache file that cannot be written."""
     why = (error.strerror or str(error)).lower()
     return TableFileError(

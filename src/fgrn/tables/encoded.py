@@ -4,10 +4,10 @@
       Evidence       rows that this process reads: in memory, or on disk and mapped into memory
       RemoteTable    rows on the workers of a cluster, see `fgrn.learning.remote.cluster`
 
-A table that has just been read is about its own columns; `on` gives the same rows by the numbers that the variables of
-a network have. Weights go with the rows. Engines read blocks of an `Evidence`. Learning gets the E-step over the rows
-from the table, which builds it where the rows are: nothing else depends on the place, except what needs memory
-(merging equal rows, holding messages), which are decided where learning chooses its E-step.
+A table that has just been read is about its own columns; `numbered_by` returns the same rows by the numbers of a
+network's variables. Weights go with the rows. Engines read blocks of an `Evidence`. Learning gets the E-step over the
+rows from the table, which builds it where the rows are: nothing else depends on the place, except what needs memory
+(merging equal rows, holding messages), which is decided where learning chooses its E-step.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ class NamedStates:
 class ArrayStore(Protocol):
     """The protocol of a store for arrays outside of memory; see `fgrn.tables.disk`."""
 
-    def kept(self, array: np.ndarray) -> np.ndarray:
+    def stored(self, array: np.ndarray) -> np.ndarray:
         """Return a copy of an array in the store."""
 
-    def made(self, count: int, dtype: Any, part: Callable[[slice], np.ndarray]) -> np.ndarray:
+    def computed(self, count: int, dtype: Any, part: Callable[[slice], np.ndarray]) -> np.ndarray:
         """Return an array of `count` numbers in the store, computed part by part."""
 
     def release(self) -> None:
@@ -115,7 +115,7 @@ class EncodedTable(ABC):
         """Whether no value is missing in any column."""
 
     @abstractmethod
-    def on(self, variables: Variables) -> Self:
+    def numbered_by(self, variables: Variables) -> Self:
         """Return the same rows with columns numbered by the given variables; other columns are an error."""
 
     @abstractmethod
@@ -130,7 +130,7 @@ class EncodedTable(ABC):
     def digests(self) -> dict[str, Any]:
         """Return the number of rows, and hashes of names, values and weights, which checkpoints compare."""
 
-    def here(self) -> Evidence:
+    def local_rows(self) -> Evidence:
         """Return the rows as `Evidence` that this process can read; an error if they are on other machines."""
         raise LearningError("These rows are on the workers of a cluster, and cannot be read here.")
 
@@ -243,7 +243,7 @@ class Evidence(EncodedTable):
             unknown &= self.codes[:, column] == UNKNOWN
         return unknown
 
-    def on(self, variables: Variables) -> Evidence:
+    def numbered_by(self, variables: Variables) -> Evidence:
         """See `EncodedTable`. Codes stay where they are."""
         slot = column_of_each(variables, self.columns)
         offsets = np.full(len(self.columns) + 1, -1)  # of the distributions in each column, and in none
@@ -272,7 +272,7 @@ class Evidence(EncodedTable):
         """See `EncodedTable`."""
         return make(self, "of all")
 
-    def here(self) -> Evidence:
+    def local_rows(self) -> Evidence:
         """See `EncodedTable`."""
         return self
 
@@ -368,7 +368,7 @@ class Evidence(EncodedTable):
         """Return the edges for which some row has a distribution instead of a value."""
         return frozenset((self.soft_offset >= 0).nonzero()[0].tolist()) if self.soft.shape[1] else frozenset()
 
-    def known(self, edge: int) -> np.ndarray:
+    def has_evidence(self, edge: int) -> np.ndarray:
         """Return which rows have evidence on an edge."""
         if self.slot[edge] < 0:
             return np.zeros(self.rows, dtype=bool)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.exceptions import TableFileError, first_line
 from . import frames
-from .disk import full, unnamed
+from .disk import unnamed, write_error
 from .text_types import ColumnTypes
 
 
@@ -49,7 +49,7 @@ class Spool:
                 with pa.ipc.new_stream(pa.PythonFile(self.file, mode="w"), table.schema, options=options) as writer:
                     writer.write_table(table)
             except OSError as error:
-                raise full(error, self.folder) from error
+                raise write_error(error, self.folder) from error
 
     def batches(self, rows: int) -> Iterator[Batch]:
         """Yield all batches in order, split into at most `rows` rows each."""

@@ -17,7 +17,7 @@ from ..core import settings
 from ..core.exceptions import FgrnError, FgrnWarning, Remedy, TableFileError, first_line, shortened, unknown_name, warn
 from ..core.labels import Label
 from . import frames, table_file
-from .disk import full, unnamed
+from .disk import unnamed, write_error
 from .parquet import RowGroups
 from .spool import Batch, Spool, cut, with_dictionaries, without_dictionaries
 from .stream_source import expanded_path, fragments_of, is_list_of_paths, is_path, is_read_once
@@ -184,7 +184,7 @@ class Stream:
         """Whether a value may be missing: known of the text files that were read, assumed for other sources."""
         return self._has_nulls or not self._is_text
 
-    def tell(self) -> None:
+    def issue_warnings(self) -> None:
         """Warn of skipped rows and, once, of words taken as missing values by default."""
         if self.left_out:
             warn(f"{self.called}: {self.report()}", FgrnWarning)
@@ -394,7 +394,7 @@ class Stream:
             except FgrnError:
                 raise
             except OSError as error:
-                raise full(error, self.cache) from error
+                raise write_error(error, self.cache) from error
             self._copies[name] = copy
         self._copies[name].seek(0)
         return self._copies[name]

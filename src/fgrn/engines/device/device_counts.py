@@ -116,11 +116,11 @@ class Sums:
         vectors = self.tables.vectors
         out: list[torch.Tensor | None] = [None] * len(vectors.blocks)
         for stack, counts in self._of_links().items():
-            tables = vectors.taken(vector.blocks, stack.tables, turned=False)
+            tables = vectors.stacked_tables(vector.blocks, stack.tables, turned=False)
             found = torch.empty_like(counts, dtype=vectors.kind)
             vectors.add(out, stack.tables, torch.mul(counts, tables, out=found), turned=False)
         for leaves, counts in self.leaves.items():
-            tables = vectors.taken(vector.blocks, leaves.tables, turned=True)
+            tables = vectors.stacked_tables(vector.blocks, leaves.tables, turned=True)
             found = counts[:, :-1] + counts[:, -1:] * tables if expect else counts[:, :-1]
             vectors.add(out, leaves.tables, found.to(vectors.kind), turned=True)
         for source, counts in self.sources.items():

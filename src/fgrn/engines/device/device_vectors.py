@@ -143,7 +143,7 @@ class VectorLayout:
         mine = chosen[list(block.items)]
         return None if mine.all() else torch.as_tensor(mine, device=self.device)[:, None, None]
 
-    def taken(self, blocks: Sequence[torch.Tensor], items: Sequence[int], turned: bool) -> torch.Tensor:
+    def stacked_tables(self, blocks: Sequence[torch.Tensor], items: Sequence[int], turned: bool) -> torch.Tensor:
         """Return tables stacked, (tables, rows, columns), or (tables, columns, rows) if `turned`."""
         parts = []
         for number, some in self._runs(items):
@@ -228,7 +228,7 @@ class DeviceVector:
         out = self._handed_over(normalise=False)
         return out if dtype is None else out.astype(dtype)
 
-    def alike(self, values: Any) -> DeviceVector:
+    def vector_of(self, values: Any) -> DeviceVector:
         """See `fgrn.engines.Vector`."""
         return self.layout.vector(values)
 

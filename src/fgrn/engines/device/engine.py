@@ -101,7 +101,7 @@ class Torch:
 
     # What several tables of rows, such as batches, share
 
-    def _of(self, plan: Plan) -> None:
+    def _clear_other_plans(self, plan: Plan) -> None:
         """Clear the caches if they belong to another plan."""
         if plan is not self._plan:
             self._plan, self._vectors = plan, None
@@ -110,7 +110,7 @@ class Torch:
 
     def vectors(self, plan: Plan) -> VectorLayout:
         """Return the layout of the tables of a plan on the device."""
-        self._of(plan)
+        self._clear_other_plans(plan)
         if self._vectors is None:
             tree = clique_tree(plan, frozenset())
             self._vectors = VectorLayout(plan, tree, self.device, self.precision.summed)
@@ -118,7 +118,7 @@ class Torch:
 
     def layout(self, plan: Plan, evidence: Evidence) -> DeviceLayout:
         """Return the layout of cliques and links, given which variables have evidence."""
-        self._of(plan)
+        self._clear_other_plans(plan)
         key = (evidence.slot.tobytes(), evidence.soft_offset.tobytes(), evidence.soft_edges())
         if key not in self._layouts:
             self._layouts[key] = DeviceLayout(plan, evidence, self.device)
@@ -126,7 +126,7 @@ class Torch:
 
     def block_run(self, plan: Plan, layout: DeviceLayout, blocks: RowBlocks, complete: bool) -> BlockRun:
         """Return the buffers and steps for blocks of rows; blocks of the same size and layout share them."""
-        self._of(plan)
+        self._clear_other_plans(plan)
         alike = (layout, blocks.size, blocks.kind, complete)
         found = self._runs.pop(alike, None)
         if found is None:
@@ -172,7 +172,7 @@ class TorchPrepared:
         self.weights = np.ones(evidence.rows) if weights is None else np.ascontiguousarray(weights, dtype=np.float64)
         self.layout = engine.layout(plan, evidence)
         kind = "GPU" if engine.device.type == "cuda" else "PyTorch"
-        self.kernel = f"{kind} ({_told(engine.device)}, {engine.precision.name})"
+        self.kernel = f"{kind} ({_device_name(engine.device)}, {engine.precision.name})"
         self.rows_at_once = self._rows_that_fit()
         self._blocks: dict[bool, RowBlocks] = {}
 
@@ -209,7 +209,7 @@ class TorchPrepared:
             self.plan, self.programs, program or self.program, self.evidence, self.weights
         )
 
-    def rest(self) -> None:
+    def free_memory(self) -> None:
         """See `fgrn.engines.Prepared`."""
         self._blocks.clear()
         self.engine.free()
@@ -235,11 +235,11 @@ class TorchPrepared:
 
     def shrink(self, error: Exception) -> None:
         """Halve the size of blocks after memory ran out; an error if they are small already."""
-        self.rest()
+        self.free_memory()
         if self.rows_at_once <= FEWEST_ROWS:
             tables = self.plan.layout.size * BYTES_PER_CELL / 2**30
             raise FgrnError(
-                f"The memory of {_told(self.engine.device)} does not suffice for this network, even for "
+                f"The memory of {_device_name(self.engine.device)} does not suffice for this network, even for "
                 f"{self.rows_at_once} rows at a time: its tables take about {tables:.1f} GiB there, and the messages "
                 f"of a row {self.bytes_per_row / 2**20:.1f} MiB. Use fewer hidden states, precision='bfloat16', or "
                 "engine='cpu'."
@@ -289,7 +289,7 @@ class TorchLoaded:
         edges, rows = mine.program.shown.tolist(), mine.evidence.rows
         marginal = np.empty((rows, int(mine.plan.cardinality[mine.program.shown].sum())))
         likelihood, doubtful = np.empty(rows), np.empty(rows, dtype=bool)
-        run, vector = self._begun(weighted=False)
+        run, vector = self._started_run(weighted=False)
         for first, last, block in mine.blocks(weighted=False):
             run.run(block, counting=False)
             sweep, count = run.sweep, last - first
@@ -300,7 +300,7 @@ class TorchLoaded:
             doubtful[first:last] = (sweep.lost | sweep.late)[:count].cpu().numpy()
         return marginal, likelihood, doubtful
 
-    def _begun(self, weighted: bool) -> tuple[BlockRun, DeviceVector]:
+    def _started_run(self, weighted: bool) -> tuple[BlockRun, DeviceVector]:
         """Return the run over blocks of rows, with the parameters copied to the device."""
         mine = self.prepared
         vector = mine.engine.vectors(mine.plan).vector(self.values)
@@ -348,7 +348,7 @@ class TorchLoaded:
     def _counted(self, expect: bool, left_out: np.ndarray) -> tuple[RowCounts, np.ndarray, np.ndarray]:
         """Return the counts of all rows but `left_out`, and the rows with underflow: not counted, and counted."""
         mine = self.prepared
-        run, vector = self._begun(weighted=True)
+        run, vector = self._started_run(weighted=True)
         flags = []
         for first, last, block in mine.blocks(weighted=True):
             if left_out[first:last].any():
@@ -366,6 +366,6 @@ class TorchLoaded:
         return RowCounts(counts, likelihood, np.zeros(0, dtype=np.intp)), lost, late & ~lost
 
 
-def _told(device: torch.device) -> str:
+def _device_name(device: torch.device) -> str:
     """Return a description of a device for messages."""
     return str(torch.cuda.get_device_name(device)) if device.type == "cuda" else "processor"

@@ -82,16 +82,16 @@ class DeviceTables:
             return
         self._loaded = vector
         for stack, links in self.links.items():
-            links.copy_(self.vectors.taken(vector.blocks, stack.tables, turned=False))
+            links.copy_(self.vectors.stacked_tables(vector.blocks, stack.tables, turned=False))
         for leaves, logs in self.leaves.items():
-            torch.log(self.vectors.taken(vector.blocks, leaves.tables, turned=True), out=logs[:, :-1])
+            torch.log(self.vectors.stacked_tables(vector.blocks, leaves.tables, turned=True), out=logs[:, :-1])
         for source, prior in self.sources.items():
             prior.copy_(self.prior(vector, source).log())
 
     def prior(self, vector: DeviceVector, source: int) -> torch.Tensor:
         """Return the message of a Source: a prior, or a table of one row."""
         item = item_at(self.vectors, int(self.layout.plan.source_at[source]))
-        return self.vectors.taken(vector.blocks, [item], turned=False).reshape(-1)
+        return self.vectors.stacked_tables(vector.blocks, [item], turned=False).reshape(-1)
 
 
 def item_at(vectors: VectorLayout, start: int) -> int:
@@ -313,7 +313,7 @@ class Sweep:
         leaf = self.layout.leaf_of[edge]
         stack, number = self.layout.leaf_place(leaf)
         posterior = stack.spread.summed(self.posterior[stack.size][int(stack.cliques[number])].to(kind))
-        table = self.tables.vectors.taken(vector.blocks, [leaf.table], turned=False)[0]
+        table = self.tables.vectors.stacked_tables(vector.blocks, [leaf.table], turned=False)[0]
         expected = posterior @ table
         if not stack.is_known:
             return expected

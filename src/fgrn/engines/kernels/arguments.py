@@ -379,7 +379,7 @@ class CellRoom(NamedTuple):
     """Scratch arrays for the cells of families: the weight of their rows, that of held-out rows, and a few terms."""
 
     counts: np.ndarray
-    back: np.ndarray
+    held_out: np.ndarray
     few: np.ndarray
 
 

@@ -11,7 +11,7 @@ from .basics import NONE, inlined, inner, kernel
 
 # The term of a cell with n rows, m held-out rows, and a prior count of a:
 # n log(n); log Gamma(n + a) - log Gamma(a); m log(n + a)
-LIKELIHOOD, DIRICHLET, KEPT_BACK = range(3)
+LIKELIHOOD, DIRICHLET, HELD_OUT = range(3)
 WIDE = 2**12
 """Cells of a table that is counted once, and not in four parts."""
 
@@ -20,26 +20,26 @@ FEW = 32
 
 
 @inlined
-def cell_term(kind, count, back, prior):
+def cell_term(kind, count, held_out, prior):
     """Return the term of one cell of a score."""
     if kind == LIKELIHOOD:
         return count * np.log(count) if count > 0.0 else 0.0
     if kind == DIRICHLET:
         return lgamma(count + prior) - lgamma(prior) if count > 0.0 else 0.0
-    return back * np.log(count + prior) if back > 0.0 else 0.0
+    return held_out * np.log(count + prior) if held_out > 0.0 else 0.0
 
 
 @inner
 def sum_of_terms(kind, room, at, cells, prior):
     """Return the sum of the terms of some cells from `at` on; those of small integers are computed once."""
-    known = 0 if kind == KEPT_BACK or cells < FEW else FEW
+    known = 0 if kind == HELD_OUT or cells < FEW else FEW
     for number in range(known):
         room.few[number] = cell_term(kind, float(number), 0.0, prior)
     total = 0.0
     for cell in range(at, at + cells):
         count = room.counts[cell]
-        if kind == KEPT_BACK:
-            total += cell_term(kind, count, room.back[cell], prior)
+        if kind == HELD_OUT:
+            total += cell_term(kind, count, room.held_out[cell], prior)
         elif count < known and count == np.floor(count):
             total += room.few[int(count)]
         else:
@@ -50,35 +50,35 @@ def sum_of_terms(kind, room, at, cells, prior):
 @inner
 def score_of_cells(kind, room, at, lines, states, prior):
     """Return the score of a family from the counts of its cells, child states fastest; overwrites the counts."""
-    counts, back = room.counts, room.back
+    counts, held_out = room.counts, room.held_out
     total = sum_of_terms(kind, room, at, lines * states, prior)
     for line in range(lines):  # sums over the child, in place: line <= line * states
         count, held = 0.0, 0.0
         for state in range(states):
             count += counts[at + line * states + state]
-            if kind == KEPT_BACK:
-                held += back[at + line * states + state]
+            if kind == HELD_OUT:
+                held += held_out[at + line * states + state]
         counts[at + line] = count
-        if kind == KEPT_BACK:
-            back[at + line] = held
+        if kind == HELD_OUT:
+            held_out[at + line] = held
     return total - sum_of_terms(kind, room, at, lines, prior * states)
 
 
 @inner
 def count_weighted(family, cells, weights, train, room):
     """Add the weight of each row to its cell; the weights of held-out rows go to other cells."""
-    counts, back = room.counts, room.back
+    counts, held_out = room.counts, room.held_out
     for cell in range(cells):
         counts[cell] = 0.0
-    for cell in range(min(cells, len(back))):
-        back[cell] = 0.0
+    for cell in range(min(cells, len(held_out))):
+        held_out[cell] = 0.0
     for row in range(len(family.group)):
         cell = cell_of(family, row)
         weight = weights[row] if len(weights) > 1 else weights[0]
         if row < train:
             counts[cell] += weight
         else:
-            back[cell] += weight
+            held_out[cell] += weight
 
 
 @inner
@@ -133,7 +133,7 @@ def scores_beside(rows, child, group, groups, columns, kind, priors, room, out):
         lines = np.uint64(groups) * size
         cells = lines * states
         family = FamilyColumns(rows.codes, child, states, group, column, size)
-        if kind == KEPT_BACK or len(rows.weights) > 1 or cells > WIDE:
+        if kind == HELD_OUT or len(rows.weights) > 1 or cells > WIDE:
             count_weighted(family, cells, rows.weights, rows.train, room)
         else:
             count_equal(family, cells, rows.weights[0], room.counts)
@@ -221,7 +221,7 @@ def divide(rows, column, walk, depth, room, deeper):
     The new group of each row is kept if `deeper` columns are to divide it.
     """
     codes, weights = rows.codes, rows.weights
-    counts, back, places, groups = room.counts, room.back, walk.places, walk.groups
+    counts, held_out, places, groups = room.counts, room.held_out, walk.places, walk.groups
     size = rows.sizes[column]
     for cell in range(walk.found[depth] * size):
         places[cell] = -1
@@ -233,19 +233,19 @@ def divide(rows, column, walk, depth, room, deeper):
             place = used
             places[cell] = place
             counts[place] = 0.0
-            back[place] = 0.0
+            held_out[place] = 0.0
             used += 1
         weight = weights[row] if len(weights) > 1 else weights[0]
         if row < rows.train:
             counts[place] += weight
         else:
-            back[place] += weight
+            held_out[place] += weight
         if deeper:
             groups[depth + 1, row] = place
     return used
 
 
 @kernel
-def one_term(kind, count, back, prior):
+def one_term(kind, count, held_out, prior):
     """Return the term of one cell, for calls from Python."""
-    return cell_term(kind, count, back, prior)
+    return cell_term(kind, count, held_out, prior)

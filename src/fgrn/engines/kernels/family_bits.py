@@ -99,12 +99,12 @@ def scores_by_bits(table, child, parents, columns, kind, priors, work, room, out
         amount += cells * (sizes[column] if column >= 0 else 1)
     for place in range(amount):
         room.counts[place] = 0.0
-    for place in range(min(amount, len(room.back))):
-        room.back[place] = 0.0
+    for place in range(min(amount, len(room.held_out))):
+        room.held_out[place] = 0.0
     for block in range(len(table.blocks)):
         begin = table.blocks[block, 0]
         family_cells(table, child, parents, begin, table.blocks[block, 1] - begin, work)
-        target = room.back if table.blocks[block, 2] else room.counts
+        target = room.held_out if table.blocks[block, 2] else room.counts
         at = 0
         for column in columns:
             at += count_column(table, column, block, cells, work, target, at)

@@ -12,6 +12,7 @@ from typing import Any
 from numba._dynfunc import make_function
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_lock import require_global_compiler_lock
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
 
@@ -24,8 +25,10 @@ class LinkedLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba is not typed
 
     def finalize(self) -> None:
         """Link the code of the functions that this one calls; nothing is optimised or assembled."""
+        require_global_compiler_lock()
         self._raise_if_finalized()
         for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)  # what a kernel from the cache has to initialise
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
         self._final_module.verify()
         self._finalize_dynamic_globals()

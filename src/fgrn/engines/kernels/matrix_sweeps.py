@@ -25,7 +25,7 @@ BETWEEN = 16
 
 
 @inner
-def level(x, at, count, row, books):
+def divide_by_sum(x, at, count, row, books):
     """Divide a product by its sum, a factor of the row's likelihood; a sum of zero marks the row as underflowed."""
     total = summed(x, at, count)
     if not total > VANISHING:
@@ -56,14 +56,14 @@ def product_below(tree, clique, tables, codes, first, rows, work, books):
                 times(work.up, at, tables.transposed, tree.leaf_table[leaf] + code * size, size)
                 factors += 1
                 if factors % BETWEEN == 0:
-                    level(work.up, at, size, row, books)
+                    divide_by_sum(work.up, at, size, row, books)
         for number in range(tree.children[clique], tree.children[clique + 1]):
             child = tree.child[number]
             times(work.up, at, work.message, tree.message[child] * rows + r * size, size)
             factors += 1
             if factors % BETWEEN == 0:
-                level(work.up, at, size, row, books)
-        level(work.up, at, size, row, books)
+                divide_by_sum(work.up, at, size, row, books)
+        divide_by_sum(work.up, at, size, row, books)
 
 
 @inner

@@ -130,7 +130,7 @@ class Cluster:
         self.workers = 0
         self._looked = monotonic()
         self._alone: float | None = None
-        with self.asked():
+        with self.requests():
             versions = client.run(_version, on_error="return")
         for worker, version in versions.items():
             if isinstance(version, OSError):  # it has just gone
@@ -154,7 +154,7 @@ class Cluster:
         return f"A cluster of {count}" + (f"; dashboard: {link}" if link else "")
 
     @contextmanager
-    def asked(self) -> Iterator[None]:
+    def requests(self) -> Iterator[None]:
         """A context for requests to the workers, in which the loss of the cluster becomes a clear error."""
         try:
             yield
@@ -196,7 +196,7 @@ class Cluster:
         return items[0]
 
     def finish(
-        self, futures: Sequence[Any], names: Sequence[str], what: str = "", told: ProgressReporter | None = None
+        self, futures: Sequence[Any], names: Sequence[str], what: str = "", reporter: ProgressReporter | None = None
     ) -> None:
         """Wait for all futures; if one fails, the error has the name of its part."""
         from distributed import as_completed
@@ -208,8 +208,8 @@ class Cluster:
                 if any(future.status in FAILED for future in found):
                     raise _first_failure(futures, names, "read")
                 done += len(found)
-                if found and told is not None:
-                    told(what, done, len(futures))
+                if found and reporter is not None:
+                    reporter(what, done, len(futures))
                 if not found:
                     self._look()
                     sleep(MOMENT)
@@ -270,9 +270,9 @@ def _first_failure(futures: Sequence[Any], names: Sequence[str], done: str) -> E
     if isinstance(error, CancelledError):
         return LearningError(f"{name} was lost with a worker, or the whole cluster, and cannot be made again.")
     kind = TableFileError if done == "read" else LearningError
-    told = kind(f"{name} cannot be {done}: {type(error).__name__}: {first_line(error)}")
-    told.__cause__ = error
-    return told
+    raised = kind(f"{name} cannot be {done}: {type(error).__name__}: {first_line(error)}")
+    raised.__cause__ = error
+    return raised
 
 
 def _key(what: str) -> str:
@@ -282,10 +282,10 @@ def _key(what: str) -> str:
 class RemoteRows:
     """Rows that are read by the workers of a cluster: see `encoding.Rows`."""
 
-    def __init__(self, data: Any, executor: Any, told: ProgressReporter | None = None) -> None:
-        self.cluster, self._told = Cluster(executor), told
-        if told is not None:
-            told.note(f"{self.cluster!r}")
+    def __init__(self, data: Any, executor: Any, reporter: ProgressReporter | None = None) -> None:
+        self.cluster, self._reporter = Cluster(executor), reporter
+        if reporter is not None:
+            reporter.note(f"{self.cluster!r}")
         self._frames: list[Any] = []
         if hasattr(data, "to_delayed") and hasattr(data, "columns"):
             names = [frames.checked_name(name) for name in data.columns]
@@ -308,7 +308,7 @@ class RemoteRows:
 
     def _file_parts(self, stream: Stream) -> list[StreamPart]:
         """Return the parts of the files, listed by a worker."""
-        with self.cluster.asked():
+        with self.cluster.requests():
             names, shares = self.cluster.result(self.cluster.client.submit(_list_row_groups, stream, key=_key("list")))
         if not shares:
             raise TableFileError(f"{self._called} holds no rows to learn from.")
@@ -330,10 +330,10 @@ class RemoteRows:
         """See `encoding.Rows`."""
         cluster = self.cluster
         self._check_weights(weights)
-        with cluster.asked():
+        with cluster.requests():
             summaries = cluster.each(pieces.distinct_in_part, self._tasks(), self._stream, weights)
             total = cluster.together(pieces.joined, summaries)
-            cluster.finish(summaries, self._names, "looking at columns", self._told)
+            cluster.finish(summaries, self._names, "looking at columns", self._reporter)
             found: dict[str, Distinct] = cluster.result(total, summaries, self._names)
         check_rows(self._called, len(found), len(found), weights)
         return found
@@ -343,13 +343,13 @@ class RemoteRows:
         cluster, columns = self.cluster, self._parts[0].names
         self._check_weights(weights)
         coding = coding_for([name for name in columns if name != weights])
-        with cluster.asked():
+        with cluster.requests():
             made = cluster.each(pieces.piece, self._tasks(), self._stream, weights, coding, without_zero)
-            cluster.finish(made, self._names, "reading rows", self._told)
+            cluster.finish(made, self._names, "reading rows", self._reporter)
             found = cluster.mapped(pieces.facts, made)
             cluster.finish(found, self._names)
             facts: list[pieces.Facts] = cluster.client.gather(found)
-        self._tell(facts, coding)
+        self._issue_warnings(facts, coding)
         check_rows(self._called, sum(one.rows for one in facts), sum(one.weight for one in facts), weights)
         full = [(piece, name, one) for piece, name, one in zip(made, self._names, facts, strict=True) if one.rows]
         kept, names, known = zip(*full, strict=True)
@@ -359,9 +359,9 @@ class RemoteRows:
         if weights is not None and weights not in self._parts[0].names:
             raise unknown_name("column", weights, self._parts[0].names)
 
-    def _tell(self, facts: Sequence[pieces.Facts], coding: Coding) -> None:
+    def _issue_warnings(self, facts: Sequence[pieces.Facts], coding: Coding) -> None:
         """Issue the warnings about the rows in this process."""
-        for text in dict.fromkeys(text for one in facts for text in one.told):
+        for text in dict.fromkeys(text for one in facts for text in one.warnings):
             warn(text, FgrnWarning)
         left_out = sum((Counter(one.left_out) for one in facts), Counter[str]())
         self._stream.left_out = left_out
@@ -418,7 +418,7 @@ class RemoteTable(EncodedTable):
         """See `EncodedTable`."""
         return all(one.complete for one in self.facts)
 
-    def on(self, variables: Variables) -> RemoteTable:
+    def numbered_by(self, variables: Variables) -> RemoteTable:
         """See `EncodedTable`."""
         column_of_each(variables, self.columns)
         return replace(self, variables=variables)
@@ -430,14 +430,14 @@ class RemoteTable(EncodedTable):
     def estep(self, make: pieces.EStepOver) -> RemoteEStep:
         """See `EncodedTable`. Each worker computes the E-step over its pieces."""
         shared = map(self.cluster.shared, (make, self.variables, self.log_scale))
-        with self.cluster.asked():
+        with self.cluster.requests():
             esteps = self.cluster.mapped(pieces.PieceEStep, self.futures, *shared)
             self.cluster.finish(esteps, self.called)
         return RemoteEStep(self.cluster, tuple(esteps), self.called, self.rows)
 
     def digests(self) -> dict[str, Any]:
         """See `EncodedTable`. The borders of pieces are included, because they decide the order of summation."""
-        with self.cluster.asked():
+        with self.cluster.requests():
             found = self.cluster.mapped(pieces.digests, self.futures)
             self.cluster.finish(found, self.called)
             rows, values, weights = zip(*self.cluster.client.gather(found), strict=True)

@@ -39,7 +39,7 @@ class Facts(NamedTuple):
     complete: bool
     left_out: Mapping[str, int]
     strange: Mapping[str, Mapping[Any, int]]
-    told: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 class Piece:
@@ -68,8 +68,8 @@ def _moved_piece(
     from .cluster import worker_folder
 
     disk = Disk(worker_folder())
-    given = None if weights is None else disk.kept(weights)
-    return Piece(Evidence.of_codes(names, disk.kept(columns).T, given, disk, origins), facts)
+    given = None if weights is None else disk.stored(weights)
+    return Piece(Evidence.of_codes(names, disk.stored(columns).T, given, disk, origins), facts)
 
 
 class PieceEStep:
@@ -77,7 +77,7 @@ class PieceEStep:
 
     def __init__(self, piece: Piece, make: EStepOver, variables: Variables, log_scale: float) -> None:
         self._given = piece, make, variables, log_scale
-        self.estep = make(piece.table.on(variables).scaled(log_scale), "of this piece")
+        self.estep = make(piece.table.numbered_by(variables).scaled(log_scale), "of this piece")
 
     def __sizeof__(self) -> int:
         return CLAIMED

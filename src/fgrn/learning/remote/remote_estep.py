@@ -41,7 +41,7 @@ class RemoteEStep:
         return lambda tables: self._total(pieces.recount_piece, values, tables)
 
     def _total(self, work: Callable[..., Counts], *tables: np.ndarray) -> Counts:
-        with self.cluster.asked():
+        with self.cluster.requests():
             parts = self.cluster.mapped(work, self.esteps, *map(self.cluster.shared, tables))
             sums = self.cluster.together(pieces.add_counts, parts)
             total: Counts = self.cluster.result(sums, parts, self.called, "counted")

@@ -63,13 +63,15 @@ def predict(
         for table, known in model_rows.matched(estimator, common.stream_for(estimator, data, **options)):
             beliefs = estimator.predict_proba(known)
             columns = {name: table[name] for name in table.column_names} if keep else {}
-            new: dict[str, Any] = {beside.free(f"predicted {word}", columns): classes[beliefs.argmax(axis=1)].tolist()}
+            new: dict[str, Any] = {
+                beside.unused_name(f"predicted {word}", columns): classes[beliefs.argmax(axis=1)].tolist()
+            }
             if proba:
                 for position, label in enumerate(classes):
-                    new[beside.free(f"P({word} = {label})", columns)] = beliefs[:, position]
+                    new[beside.unused_name(f"P({word} = {label})", columns)] = beliefs[:, position]
             out.write({**columns, **new})
             written += table.num_rows
-    beside.tell()
+    beside.print_renamed()
     common.confirm(output, written)
 
 
@@ -88,10 +90,10 @@ def _predict_sequences(estimator: Any, table: Any, output: str, proba: bool, kee
         return
     columns = {name: table[name] for name in table.column_names} if keep else {}
     beside = NewColumns()
-    new: dict[str, Any] = {beside.free("predicted state", columns): states.tolist()}
+    new: dict[str, Any] = {beside.unused_name("predicted state", columns): states.tolist()}
     if proba:
         for position, label in enumerate(estimator.states_):
-            new[beside.free(f"P(state = {label})", columns)] = beliefs[:, position]
+            new[beside.unused_name(f"P(state = {label})", columns)] = beliefs[:, position]
     with table_writer(output) as out:
         out.write({**columns, **new})
     common.confirm(output, table.num_rows)
