@@ -7,12 +7,13 @@ import sys
 import time
 from pathlib import Path
 
-from . import growth, little, networks, report, stars, streams, trees
+from . import growth, little, networks, report, small_tables, stars, streams, trees
 from .measure import Result, read, write
 
 ROOT = Path(__file__).parents[1]
 CASES = {
     "epochs": stars.epochs,
+    "small": small_tables.small_tables,
     "holes": stars.holes,
     "merging": stars.merging,
     "inference": stars.inference,

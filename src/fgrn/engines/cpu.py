@@ -31,7 +31,7 @@ from .kernels.arguments import (
 from .linear import Loaded
 from .matrices import MatrixPrepared, tree_of_matrices
 from .packs import Known, aligned_zeros, kernel_array, known_entries, padded
-from .protocol import Asked, Engine, EpochCounts, MStep
+from .protocol import Engine, EpochCounts, EpochRequest, MStep
 from .registry import get
 from .row_blocks import blocks_of_rows, thread_count
 from .scanners import BlockScanner
@@ -295,10 +295,10 @@ class Prepared:
         return self.kernel == "star" and len(self.blocks) == 1 and self.evidence.disk is None
 
     def epochs_of_each(
-        self, asked: Sequence[Asked], expect: bool, mstep: MStep | None
+        self, requests: Sequence[EpochRequest], expect: bool, mstep: MStep | None
     ) -> Sequence[Sequence[EpochCounts]]:
         """See `fgrn.engines.CountsTogether`."""
-        return star_counts.epochs_of_each(self, asked, expect, mstep)
+        return star_counts.epochs_of_each(self, requests, expect, mstep)
 
     def star_rows(self, rows: slice) -> StarRows:
         """Return the evidence in a block of rows of a star.

@@ -14,7 +14,7 @@ from .cycles import TableMessages, counts_from_messages, table_messages, transpo
 from .kernels.arguments import RowBooks, ShownMessages, StarTables, Tables, Totals, Work
 from .kernels.basics import FAINT
 from .packs import Joint, aligned_zeros, load_joint, padded
-from .protocol import PARTS, Asked, Buffers, RowCounts
+from .protocol import PARTS, Buffers, EpochRequest, RowCounts
 from .protocol import Loaded as AnyLoaded
 from .row_blocks import in_order, put_together, sum_of_blocks
 from .star_counts import counts_of_block, epochs_of_each
@@ -202,7 +202,7 @@ class Loaded:
             if disk is not None:
                 disk.release()
 
-        if mine.counts_together and (alone := epochs_of_each(mine, [Asked(self.values)], expect, None)[0]):
+        if mine.counts_together and (alone := epochs_of_each(mine, [EpochRequest(self.values)], expect, None)[0]):
             return alone[0].counts
         found = sum_of_blocks(mine.threads, lambda rows: self.counts_of(rows, expect), mine.blocks, after)
         if found is None:

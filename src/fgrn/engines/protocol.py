@@ -175,7 +175,7 @@ class MStep(NamedTuple):
     in_pairs: bool
 
 
-class Asked(NamedTuple):
+class EpochRequest(NamedTuple):
     """Parameters to count the rows under, and how many epochs of EM may follow from there without asking again.
 
     values   the parameters, in the plan's layout
@@ -211,7 +211,7 @@ class CountsTogether(Protocol):
     counts_together: bool
 
     def epochs_of_each(
-        self, asked: Sequence[Asked], expect: bool, mstep: MStep | None
+        self, requests: Sequence[EpochRequest], expect: bool, mstep: MStep | None
     ) -> Sequence[Sequence[EpochCounts]]:
         """Run epochs from each vector of parameters, with expected counts as `Loaded.counts` returns them.
 

@@ -17,7 +17,7 @@ from . import kernels
 from .kernels.arguments import StarEpochs, StarRoom, StarWork
 from .kernels.basics import code_for
 from .packs import Joint, PackPlan, aligned_empty, aligned_zeros, padded
-from .protocol import Asked, EpochCounts, MStep, RowCounts
+from .protocol import EpochCounts, EpochRequest, MStep, RowCounts
 
 if TYPE_CHECKING:
     from .cpu import Prepared
@@ -51,18 +51,18 @@ def star_room(plan: PackPlan, cells: int, posteriors: int, rows: int) -> StarRoo
 
 
 def epochs_of_each(
-    mine: Prepared, asked: Sequence[Asked], expect: bool, mstep: MStep | None
+    mine: Prepared, requests: Sequence[EpochRequest], expect: bool, mstep: MStep | None
 ) -> list[list[EpochCounts]]:
     """Run epochs on all rows, one block, from each vector of parameters; none where rows are doubtful."""
     known, weights = mine.star_rows(mine.blocks[0]), mine.weights_of(mine.blocks[0])
-    count, cells = len(asked), mine.plan.layout.size
+    count, cells = len(requests), mine.plan.layout.size
     most = 1 if mstep is None else epochs_at_most(mine, count)
     room, work, kept = mine.star_room()
     shape = (count, most, 0 if mstep is None else cells)
     if len(kept.values) < count or kept.updated.shape[1:] != shape[1:]:
         kept = star_epochs(*shape, cells)
     epochs = StarEpochs(*(array[:count] for array in kept))
-    for vector, one in enumerate(asked):
+    for vector, one in enumerate(requests):
         epochs.values[vector] = one.values
         epochs.epochs[vector], epochs.least[vector], epochs.gain[vector] = min(one.epochs, most), one.least, one.gain
     epochs.done[...] = 0
@@ -71,7 +71,7 @@ def epochs_of_each(
         NO_UPDATE if mstep is None else mstep, epochs,
     )  # fmt: skip
     _star_code(arguments)(*arguments)
-    found = [_epochs_from(one.values, epochs, vector) for vector, one in enumerate(asked)]
+    found = [_epochs_from(one.values, epochs, vector) for vector, one in enumerate(requests)]
     mine.star_rooms.append((room, work, kept))
     return found
 

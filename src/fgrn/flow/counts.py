@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from ..core import settings
-from ..engines import Asked, CountsTogether, Engine, MStep, Prepared, RowCounts
+from ..engines import CountsTogether, Engine, EpochRequest, MStep, Prepared, RowCounts
 from ..plan.plan import Plan, Program
 from ..plan.schedule import Programs
 from ..tables.encoded import Evidence
@@ -50,7 +50,7 @@ class CountedEpoch(NamedTuple):
     updated: np.ndarray | None
 
 
-CountEach: TypeAlias = Callable[[Sequence[Asked], MStep | None], Sequence[Sequence[CountedEpoch]]]
+CountEach: TypeAlias = Callable[[Sequence[EpochRequest], MStep | None], Sequence[Sequence[CountedEpoch]]]
 """From several vectors of parameters to some epochs of each; no epoch of one that has to be counted by itself."""
 
 
@@ -145,11 +145,11 @@ class LocalEStep:
         return self._checked(found)
 
     def _count_each(
-        self, prepared: CountsTogether, asked: Sequence[Asked], mstep: MStep | None
+        self, prepared: CountsTogether, requests: Sequence[EpochRequest], mstep: MStep | None
     ) -> list[list[CountedEpoch]]:
         """Return the epochs that the engine runs from each of several vectors of parameters."""
         try:
-            every = prepared.epochs_of_each(asked, self.expect, mstep)
+            every = prepared.epochs_of_each(requests, self.expect, mstep)
         finally:
             if self.frees_memory:
                 self._counting.free_memory()

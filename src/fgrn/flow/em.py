@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from ..core.exceptions import LearningError
-from ..engines import Asked, MStep
+from ..engines import EpochRequest, MStep
 from ..plan.plan import Layout
 from .acceleration import Extrapolation
 from .counts import CountEach, Counts
@@ -167,7 +167,7 @@ def learn(
             if starts[number].validations:
                 final = max(starts[number].validations)
             else:
-                (counted,) = yield Asked(starts[number].parameters.values)
+                (counted,) = yield EpochRequest(starts[number].parameters.values)
                 final = counted.objective
             kept(number, replace(starts[number], final=final), ended=True)
 
@@ -204,7 +204,7 @@ class _Counted(NamedTuple):
         return self.counts.log_likelihood + self.log_prior
 
 
-_Run: TypeAlias = Generator[Asked, list[_Counted]]
+_Run: TypeAlias = Generator[EpochRequest, list[_Counted]]
 """A start that runs: it asks for the counts under its parameters, and may be given those of the next epochs as well."""
 
 
@@ -214,7 +214,7 @@ def _counted(
     spec: Specification,
     smoothing: Smoothing,
     mstep: MStep | None,
-    asked: Sequence[Asked],
+    requests: Sequence[EpochRequest],
 ) -> list[list[_Counted]]:
     """Count all rows under each of several vectors of parameters, in one call if that is possible.
 
@@ -226,13 +226,15 @@ def _counted(
         return [_Counted(values, counts, smoothing.log_prior(spec, values, counts.values))]
 
     if together is None:
-        return [alone(one.values) for one in asked]
-    firsts = smoothing.log_priors(spec, [one.values for one in asked])
+        return [alone(one.values) for one in requests]
+    firsts = smoothing.log_priors(spec, [one.values for one in requests])
     # the least objective that was asked for, less the log prior, is the least log-likelihood
-    every = together([one._replace(least=one.least - prior) for one, prior in zip(asked, firsts, strict=True)], mstep)
+    every = together(
+        [one._replace(least=one.least - prior) for one, prior in zip(requests, firsts, strict=True)], mstep
+    )
     later = iter(smoothing.log_priors(spec, [epoch.values for epochs in every for epoch in epochs[1:]]))
     found = []
-    for one, prior, epochs in zip(asked, firsts, every, strict=True):
+    for one, prior, epochs in zip(requests, firsts, every, strict=True):
         answer: list[_Counted] = []
         for values, counts, following in epochs:
             answer.append(_Counted(values, counts, next(later) if answer else prior, following))
@@ -275,10 +277,10 @@ def _epochs(
         keep: called with the state of the start after every epoch.
     """
     (before, begun), resumed = origin, start
-    known: list[_Counted] = []
+    run_ahead: list[_Counted] = []
     ended = start.has_ended(rule)
     while not ended:
-        epoch = yield from _epoch(esteps, spec, before, start, rule, smoothing, number, known)
+        epoch = yield from _epoch(esteps, spec, before, start, rule, smoothing, number, run_ahead)
         counts, began_with = epoch.counts, epoch.began_with
         per_row = counts.log_likelihood / max(counts.weight, sys.float_info.min)
         stopped = watch is not None and watch(number, start.epochs, per_row) is True
@@ -319,8 +321,8 @@ def _epoch(
     rule: Rule,
     smoothing: Smoothing,
     number: int,
-    known: list[_Counted],
-) -> Generator[Asked, list[_Counted], _Epoch]:
+    run_ahead: list[_Counted],
+) -> Generator[EpochRequest, list[_Counted], _Epoch]:
     """Count all rows once, under the current or extrapolated parameters, or batch after batch."""
     ahead, began_with = start.extrapolation.ahead, start.parameters
     if esteps.batches:
@@ -331,20 +333,20 @@ def _epoch(
         counts, prior = passed.counts, smoothing.log_prior(spec, began_with.values, passed.counts.values)
         return _Epoch(counts, counts.log_likelihood + prior, began_with, passed.parameters)
     tried = began_with if ahead is None else replace(began_with, values=ahead)
-    if not known or known[0].values is not tried.values:
-        known[:] = yield _asked(start, tried.values, rule, esteps.weight)
-    counted = known.pop(0)
+    if not run_ahead or run_ahead[0].values is not tried.values:
+        run_ahead[:] = yield _request(start, tried.values, rule, esteps.weight)
+    counted = run_ahead.pop(0)
     succeeded = ahead is not None and counted.objective >= start.objectives[-1]
     if ahead is not None and not succeeded:  # too far: as if it had not been tried
         tried = began_with
-        known[:] = yield Asked(tried.values, min(3, rule.epochs - start.epochs))
-        counted = known.pop(0)
+        run_ahead[:] = yield EpochRequest(tried.values, min(3, rule.epochs - start.epochs))
+        counted = run_ahead.pop(0)
     drawn = tried.undrawn_tables, tried.undrawn_priors
     new = None if counted.updated is None else Parameters(counted.updated, *drawn)
     return _Epoch(counted.counts, counted.objective, tried, new, succeeded)
 
 
-def _asked(start: Start, values: np.ndarray, rule: Rule, weight: float) -> Asked:
+def _request(start: Start, values: np.ndarray, rule: Rule, weight: float) -> EpochRequest:
     """Return the question for the counts under some parameters, and for how many epochs of EM from there.
 
     These are the epochs that are left or, in a round of accelerated EM, those before the next extrapolation. They need
@@ -355,10 +357,10 @@ def _asked(start: Start, values: np.ndarray, rule: Rule, weight: float) -> Asked
     if rule.accelerate:
         state = start.extrapolation
         if state.ahead is not None:
-            return Asked(values, min(3, left), start.objectives[-1])
-        return Asked(values, min(2 if state.first is None else 1, left))
+            return EpochRequest(values, min(3, left), start.objectives[-1])
+        return EpochRequest(values, min(2 if state.first is None else 1, left))
     gain = rule.tolerance * weight if rule.tolerance else -np.inf
-    return Asked(values, left, start.objectives[-1] + gain if start.epochs else -np.inf, gain)
+    return EpochRequest(values, left, start.objectives[-1] + gain if start.epochs else -np.inf, gain)
 
 
 def _validated(esteps: ESteps, start: Start, parameters: Parameters) -> tuple[tuple[float, ...], np.ndarray | None]:

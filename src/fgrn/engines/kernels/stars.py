@@ -141,7 +141,7 @@ def update_lines(update, counts, values, out):
 
 
 @kernel
-def star(total, known, packing, maps, sizes, room, work, weights, expect, whole, update, asked):
+def star(total, known, packing, maps, sizes, room, work, weights, expect, whole, update, requests):
     """Run epochs of EM on the rows of a star, from each of several vectors of parameters, one after the other.
 
     If they are the `whole` table, the joint tables are made and the counts unpacked here, in the same room for every
@@ -151,9 +151,9 @@ def star(total, known, packing, maps, sizes, room, work, weights, expect, whole,
     """
     size, stride = sizes
     every = 0
-    for k in range(len(asked.values)):
-        values, least = asked.values[k], asked.least[k]
-        for epoch in range(asked.epochs[k]):
+    for k in range(len(requests.values)):
+        values, least = requests.values[k], requests.least[k]
+        for epoch in range(requests.epochs[k]):
             if whole:
                 room.depth[0] = fill_joint_tables(
                     packing, values, maps, room.joint, room.shifts, room.base, room.columns, room.exponents
@@ -164,19 +164,19 @@ def star(total, known, packing, maps, sizes, room, work, weights, expect, whole,
             every += found
             if whole and found:
                 break
-            counts = asked.counts[k, epoch]
+            counts = requests.counts[k, epoch]
             if whole:
                 set_all(counts, ZERO, 0.0, np.uint64(len(counts)))
                 likelihood += add_unpacked(
                     packing, room.counts, room.posteriors, room.shifts, values, maps, expect, whole, counts, room.folded
                 )
-            asked.likelihoods[k, epoch] = likelihood
-            asked.done[k, 0] = epoch + 1
-            updated = asked.updated[k, epoch]
+            requests.likelihoods[k, epoch] = likelihood
+            requests.done[k, 0] = epoch + 1
+            updated = requests.updated[k, epoch]
             if not len(update.lines) or not update_lines(update, counts, values, updated):
                 break
-            asked.done[k, 1] = epoch + 1
+            requests.done[k, 1] = epoch + 1
             if likelihood < least:
                 break
-            values, least = updated, likelihood + asked.gain[k]
+            values, least = updated, likelihood + requests.gain[k]
     return every
