@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from ..bayes.dynamic import DynamicBayesianNetwork
     from ..tables.time_order import TimeOrder
 
+TOLERANCE = 1e-6
+"""The gain per row at which `--learn` ends."""
+
 METHODS = ("smooth", "filter", "path")
 
 
@@ -143,8 +146,11 @@ def track(
         )
     rows = TrackedRows(model, data, sequence, time, options)
     if learnt is not None:
-        history = model.learn(rows.columns, epochs=epochs, smoothing=smoothing, tolerance=1e-6, accelerate=True)
+        from ..learning.convergence import warn_if_gaining
+
+        history = model.learn(rows.columns, epochs=epochs, smoothing=smoothing, tolerance=TOLERANCE, accelerate=True)
         model.save(learnt)
+        warn_if_gaining("Learning", history, epochs, TOLERANCE, span=3)
         tell(
             f"written: {learnt} ({counted(history.epochs, 'epoch')}, log-likelihood {history.per_row[-1]:.4f} per row)"
         )

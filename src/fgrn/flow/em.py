@@ -30,10 +30,10 @@ from .history import History, training_record
 from .minibatch import one_pass
 from .mstep import Smoothing, named_lines, uncounted, unmoved, updated, updated_each
 from .parameters import Parameters, Specification, kept_by_engine, random_start
-from .rule import Rule
+from .rule import USUAL_EPOCHS, Rule
 
-__all__ = ["EStep", "ESteps", "Explained", "History", "Keeper", "Outcome", "Rule", "Start", "Watcher", "WholeEStep",
-           "learn", "outcome", "training_record"]  # fmt: skip
+__all__ = ["USUAL_EPOCHS", "EStep", "ESteps", "Explained", "History", "Keeper", "Outcome", "Rule", "Start", "Watcher",
+           "WholeEStep", "learn", "outcome", "training_record"]  # fmt: skip
 
 
 Outcome: TypeAlias = tuple[Parameters, History]
