@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..core.exceptions import FgrnError, LearningError, counted, nearest, visible
+from ..core.exceptions import FgrnError, LearningError, counted, nearest, shortened, visible
 from ..files.formats import EXTENSIONS
 from . import common, networks
 from .compiling import compile_aside
@@ -111,6 +111,9 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | N
     for name in ("required", "forbidden"):
         how[name] = [_arc(name, text, names) for text in how[name]]
     how["tiers"] = [_columns(text, names) for text in tiers] or None
+    free = [name for name in names if len(tiers) > 1 and not any(name in tier for tier in how["tiers"])]
+    if free:
+        tell(f"in no --tier, so that their arcs may have any direction: {shortened(map(repr, free))}.")
     path = how["method"] in PATHS
     signals = stoppable("move" if path else "sample") if path or confidence is not None else nullcontext(Stop())
     with ReadingProgress(not as_json) as told, signals as stopped:
