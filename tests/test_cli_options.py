@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -52,3 +51,37 @@ def test_tiers_that_rule_nothing_out_are_reported(table: Path, capsys: pytest.Ca
     assert "tier" not in err
     with pytest.warns(fgrn.FgrnWarning, match=r"The 'tiers' has one tier only"):
         fgrn.search(answers(), tiers=[["a", "b"]])
+
+
+def test_a_report_on_another_table_than_that_of_the_model_says_so(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also of a model that did not converge, whose last epoch does not tell the likelihood of its rows."""
+    model, other = tmp_path / "m.fgrn", tmp_path / "other.csv"
+    table_file.write(answers(80, seed=1), other)
+    told(capsys, "fit", table, "--hidden", 2, "--epochs", 2, "-o", model)
+    assert "are not those that" not in told(capsys, "report", model, table)[0]
+    assert "These rows (weight 80, " in told(capsys, "report", model, other)[0]
+    assert "are not those that the model was fitted on" in told(capsys, "report", model, other, "--json")[1]
+
+
+def test_reports_and_draws_read_folders_and_globs(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, model = tmp_path / "parts", tmp_path / "m.fgrn"
+    folder.mkdir()
+    rows = answers()
+    rows["a"][3] = rows["a"][70] = None
+    table_file.write(rows, table)
+    for name, part in (("1", slice(0, 50)), ("2", slice(50, 80))):
+        table_file.write({column: values[part] for column, values in rows.items()}, folder / f"{name}.csv")
+    told(capsys, "fit", table, "--hidden", 2, "-o", model)
+    whole = told(capsys, "report", model, table)[0]
+    drawn = told(capsys, "complete", model, table, "--draws", 3)[0]
+    for source in (folder, folder / "*.csv"):
+        assert told(capsys, "report", model, source)[0] == whole
+        assert told(capsys, "complete", model, source, "--draws", 3)[0] == drawn
+        assert told(capsys, "search", source)[0] == told(capsys, "search", table)[0]
+        assert told(capsys, "inspect", source)[0].replace(str(source), str(table)) == told(capsys, "inspect", table)[0]
+    _, err = told(capsys, "report", model, folder / "*.tsv", status=1)
+    assert "No file is called like" in err

@@ -20,6 +20,7 @@ from ..core import printing
 from ..core.exceptions import EvidenceError, FgrnError, SchemaError, TableFileError, counted, shortened, visible
 from ..tables import table_file
 from ..tables.missing import MISSING
+from ..tables.stream_source import is_many
 from .wording import say, tell
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def stream(data: str, batch: int | None = None, **options: Any) -> Stream:
 
 
 def read(data: str, known: Collection[str] | None = None, continuous: Collection[str] = (), **options: Any) -> Any:
-    """Return the table of a file as an Arrow table.
+    """Return the table of a file, or of all files of a folder or a glob, as an Arrow table.
 
     Args:
         data: the path.
@@ -171,7 +172,7 @@ def read(data: str, known: Collection[str] | None = None, continuous: Collection
         continuous: those whose numbers are not put into bins, for errors; "auto" for all.
         **options: those of `reading`.
     """
-    if options["on_bad"] == "skip":
+    if options["on_bad"] == "skip" or is_many(data):
         return _what_can_be_read(stream(data, **options), known, continuous)
     table = table_file.read(data, **_file_settings(options))
     drop = options["drop"]
@@ -322,7 +323,6 @@ def _files_of(source: str | None) -> list[str]:
     with suppress(FgrnError), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the reader reports problems itself
         from ..tables.stream import Stream
-        from ..tables.stream_source import is_many
 
         return Stream(source, format="csv").files if is_many(source) else []
     return []

@@ -42,7 +42,8 @@ def report(
     """Report a latent class analysis: class sizes, item-response probabilities, standard errors, criteria, fit.
 
     MODEL is a file written by `fgrn fit` without a target. The report is about the training rows, and is
-    stored in the file; for a large table it is not, and DATA, the table, is needed.
+    stored in the file; for a large table it is not, and DATA, the table, is needed: a CSV, TSV or Parquet file, or a
+    folder or a 'glob*' of such.
     """
     if html is not None:
         common.check_place(html, "a page, such as report.html", "--html")

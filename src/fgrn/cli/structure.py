@@ -81,10 +81,10 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | N
            **options: Any) -> None:  # fmt: skip
     """Find a Bayesian network in a table: which columns depend on which, and the tables.
 
-    DATA is a CSV, TSV or Parquet file. Columns with many distinct numbers are put in bins. Missing values are averaged
-    over (structural EM), in rounds: --method exact is exact within a round only, and --method pc refuses them. Ctrl-C
-    ends a search with the best network found so far, which is written; with --confidence, that of the samples which
-    were finished.
+    DATA is a CSV, TSV or Parquet file, or a folder or a 'glob*' of such. Columns with many distinct numbers are put in
+    bins. Missing values are averaged over (structural EM), in rounds: --method exact is exact within a round only, and
+    --method pc refuses them. Ctrl-C ends a search with the best network found so far, which is written; with
+    --confidence, that of the samples which were finished.
     """
     common.check_picture(picture)
     if output:
