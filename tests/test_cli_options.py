@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -85,3 +86,38 @@ def test_reports_and_draws_read_folders_and_globs(
         assert told(capsys, "inspect", source)[0].replace(str(source), str(table)) == told(capsys, "inspect", table)[0]
     _, err = told(capsys, "report", model, folder / "*.tsv", status=1)
     assert "No file is called like" in err
+
+
+@pytest.mark.parametrize("model", ["clusters", "ica", "tree"])
+def test_held_out_rows_without_a_class_have_their_likelihood(
+    model: str, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--test without --target held rows out, and did not say what for."""
+    hidden = "2,2" if model == "ica" else "2"
+    command = ["fit", table, "--model", model, "--hidden", hidden, "--test", 0.25, "-o", tmp_path / "m.fgrn"]
+    found = json.loads(told(capsys, *command, "--json")[0])
+    back = np.random.default_rng(0).permutation(80)[:20]
+    rows = {name: np.array(values)[np.sort(back)].tolist() for name, values in answers().items()}
+    expected = fgrn.load(tmp_path / "m.fgrn").score(rows)
+    assert found["log_likelihood_per_row_on_rows_kept_back"] == pytest.approx(expected)
+    assert found["impossible_rows_kept_back"] == 0
+    text = told(capsys, *command)[0]
+    assert f"log-likelihood of 20 held-out rows: {expected:.4f} per row\n" in text
+
+
+def test_held_out_rows_are_weighted_and_may_be_impossible(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {"a": ["x"] * 40 + ["y"] * 40, "b": ["u"] * 40 + ["v"] * 40, "w": [1, 3] * 40}
+    for name in "ab":  # one row that no other is like
+        rows[name][int(np.random.default_rng(0).permutation(80)[0])] = "y" if name == "a" else "u"
+    table_file.write(rows, tmp_path / "t.csv")
+    command = ["fit", tmp_path / "t.csv", "--hidden", 2, "--test", 0.25, "--weights", "w", "-o", tmp_path / "m.fgrn"]
+    zeros = ["--constraints", "zero a 0 y", "--constraints", "zero b 1 u"]
+    out, _ = told(capsys, *command, *zeros)
+    assert "held-out rows: -inf per row (1 of them impossible under the model)" in out
+    found = json.loads(told(capsys, *command, *zeros, "--json")[0])
+    assert (found["impossible_rows_kept_back"], found["log_likelihood_per_row_on_rows_kept_back"]) == (1, None)
+    found = json.loads(told(capsys, *command, "--json")[0])
+    back = np.sort(np.random.default_rng(0).permutation(80)[:20])
+    scores = fgrn.load(tmp_path / "m.fgrn").score_samples({name: np.array(rows[name])[back].tolist() for name in "ab"})
+    expected = np.average(scores, weights=np.array(rows["w"])[back])
+    assert found["log_likelihood_per_row_on_rows_kept_back"] == pytest.approx(expected)

@@ -277,7 +277,8 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     estimator.save(output)
     estimator.unseen = "unknown"  # what is an error in later tables is no reason to lose the report on this one
     missing = has_missing(estimator.schema_, learnt) or (y is not None and any(map(is_missing_value, y[~back])))
-    show_fit(estimator, fit_report(estimator, table, y, back, output, interrupted), as_json, missing)
+    report = fit_report(estimator, table, y, back, output, interrupted, weight)
+    show_fit(estimator, report, as_json, missing)
     stopped.end()
 
 
