@@ -121,3 +121,77 @@ def test_held_out_rows_are_weighted_and_may_be_impossible(tmp_path: Path, capsys
     scores = fgrn.load(tmp_path / "m.fgrn").score_samples({name: np.array(rows[name])[back].tolist() for name in "ab"})
     expected = np.average(scores, weights=np.array(rows["w"])[back])
     assert found["log_likelihood_per_row_on_rows_kept_back"] == pytest.approx(expected)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a table, a network, models of them and a dynamic network; not to be changed."""
+    folder = tmp_path_factory.mktemp("files")
+    table_file.write(answers(), folder / "t.csv")
+    table_file.write(answers(), folder / "t.parquet")
+    net = fgrn.BayesianNetwork.from_data({"b": ["a"]}, {name: answers()[name] for name in "ab"}, smoothing=1.0)
+    fgrn.write(net, folder / "n.bif")
+    net.save(folder / "n.fgrn")
+    fgrn.LatentClassModel(2, n_epochs=2, tol=0.0, random_state=0).fit(answers()).save(folder / "m.fgrn")
+    chain = fgrn.DynamicBayesianNetwork({"h": 2, "a": ["no", "yes"]}, {"a": ["h"]}, {"h": ["h"]})
+    chain.save(folder / "d.fgrn")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("fit t.csv -o x.fgrn --every 5", "--every"),
+        ("fit t.csv -o x.fgrn --target a --model naive-bayes --starts 4", "--starts"),
+        ("fit t.csv -o x.fgrn --target a --model naive-bayes --cycles 4", "--cycles"),
+        ("fit t.parquet -o x.fgrn --no-header", "--no-header"),
+        ("search t.csv --alpha 0.1", "--alpha"),
+        ("search t.csv --equivalent-size 3", "--equivalent-size"),
+        ("search t.csv --held-out 0.3", "--held-out"),
+        ("search t.csv --method exact --restarts 3", "--restarts"),
+        ("search t.csv --method pc --start n.bif", "--start"),
+        ("search t.parquet --delimiter tab", "--delimiter"),
+        ("query n.bif --seed 3", "--seed"),
+        ("query n.bif --format csv", "--format"),
+        ("query n.fgrn --from bif", "--from"),
+        ("query n.fgrn --rescale", "--rescale"),
+        ("convert n.fgrn x.bif --rescale", "--rescale"),
+        ("explore m.fgrn --from bif", "--from"),
+        ("draw m.fgrn -o x.svg --rescale", "--rescale"),
+        ("report m.fgrn --weights w", "--weights"),
+        ("report m.fgrn --drop a", "--drop"),
+        ("prototypes m.fgrn --most 3 --json", "--most"),
+        ("predict m.fgrn t.csv --keep --json", "--keep"),
+        ("explain m.fgrn --set a=yes --row 3", "--row"),
+        ("track d.fgrn t.csv --epochs 3", "--epochs"),
+        ("forecast d.fgrn t.csv --unseen error", "--unseen"),
+        ("inspect n.bif --bins 3", "--bins"),
+        ("inspect m.fgrn --missing x", "--missing"),
+        ("inspect t.csv --rescale", "--rescale"),
+    ],
+)
+def test_options_without_an_effect_are_refused(
+    command: str, option: str, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files)
+    _, err = told(capsys, *command.split(), status=2)
+    assert option in err
+    assert re.search("leave it out|are for", err)
+    assert not list(files.glob("x.*"))
+
+
+def test_options_whose_effect_depends_on_the_table_are_reported(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, err = told(capsys, "search", table, "--rounds", 3, "--draws", 5)
+    assert "--rounds has no effect: no value is missing" in err
+    assert "--draws has no effect" in err
+    _, err = told(capsys, "fit", table, "--continuous", "auto", "--hidden", 2, "-o", tmp_path / "m.fgrn")
+    assert "--continuous auto: no column has many different numbers" in err
+
+
+def test_json_has_probabilities_if_they_are_asked_for(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(told(capsys, "predict", files / "m.fgrn", files / "t.csv", "--json")[0])
+    assert sum(found[0]["probabilities"].values()) == pytest.approx(1)
+    found = json.loads(told(capsys, "predict", files / "m.fgrn", files / "t.csv", "--json", "--no-proba")[0])
+    assert list(found[0]) == ["predicted"]

@@ -149,6 +149,17 @@ def _file_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _check_text_options(data: str, options: Mapping[str, Any]) -> None:
+    """Raise an error if an option of text files is given with a Parquet file."""
+    if (options["format_"] or table_file.format_by_name(data)) != "parquet":
+        return
+    usual = {"delimiter": None, "encoding": None, "decimal": ".", "no_header": False}
+    given = [name for name, value in usual.items() if options[name] != value]
+    if given:
+        option = f"--{given[0].replace('_', '-')}"
+        raise click.UsageError(f"{option} is for text files, and {data!r} is Parquet: leave it out.")
+
+
 def stream(data: str, batch: int | None = None, **options: Any) -> Stream:
     """Return the rows of files, folders or globs as a stream, which need not fit into memory.
 
@@ -159,6 +170,7 @@ def stream(data: str, batch: int | None = None, **options: Any) -> Stream:
     """
     from ..tables.stream import BATCH, Stream
 
+    _check_text_options(data, options)
     more = {name: options[name] for name in ("drop", "cache", "on_bad")}
     return Stream(data, rows=BATCH if batch is None else batch, **more, **_file_settings(options))
 
@@ -174,6 +186,7 @@ def read(data: str, known: Collection[str] | None = None, continuous: Collection
     """
     if options["on_bad"] == "skip" or is_many(data):
         return _what_can_be_read(stream(data, **options), known, continuous)
+    _check_text_options(data, options)
     table = table_file.read(data, **_file_settings(options))
     drop = options["drop"]
     for column in drop:

@@ -28,6 +28,7 @@ from ..tables.table_warnings import names_are_values, words_among_numbers
 from ..tables.text_reader import bad_row_error, infinite
 from . import common
 from .signals import stoppable
+from .without_effect import READING, refuse_without_effect
 from .wording import say, spoken
 
 if TYPE_CHECKING:
@@ -58,10 +59,15 @@ def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool,
         from . import networks  # which takes time to import, and is of no use for a table
 
         if networks.is_network(data):
+            refuse_without_effect((f"bins max_levels {READING}", False, "tables"))
             networks.summary(data, as_json, rescale)
             return
 
-    if data.endswith(".fgrn") and options["format_"] is None:
+    is_table = not data.endswith(".fgrn") or options["format_"] is not None
+    refuse_without_effect(
+        (f"bins max_levels {READING}", is_table, "tables"), ("rescale", False, "networks of other programs")
+    )
+    if not is_table:
         from ..files.model_file import load
 
         model = load(data)

@@ -14,6 +14,7 @@ from ..files.formats import EXTENSIONS
 from . import common, networks
 from .compiling import compile_aside
 from .signals import Stop, stoppable
+from .without_effect import refuse_without_effect
 from .wording import say, tell
 
 if TYPE_CHECKING:
@@ -87,6 +88,14 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | N
     --confidence, that of the samples which were finished.
     """
     common.check_picture(picture)
+    method, score = options["method"], options["score"]
+    refuse_without_effect(
+        ("alpha", method == "pc", "--method pc"),
+        ("restarts", method in PATHS, "--method hill_climbing, tabu and order"),
+        ("start", method != "pc", "methods that search for the best score"),
+        ("equivalent_size", score == "bdeu", "--score bdeu"),
+        ("held_out", score == "log_likelihood", "--score log_likelihood"),
+    )
     if output:
         common.check_place(output, "a network, such as people.bif")
         common.check_other(output, {"DATA": data})
@@ -107,6 +116,9 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | N
     schema = Schema.infer(table, bins=bins, max_levels=max_levels)
     codes, states = schema.codes(table), schema.states
     how["hidden"] = dict(_hidden(text) for text in hidden)
+    if not hidden and all((column.codes >= 0).all() for column in codes.values()):
+        for option in filter(common.is_given, ("rounds", "draws")):
+            tell(f"--{option} has no effect: no value is missing, and no variable hidden.")
     names = [*states, *how["hidden"]]
     for name in ("required", "forbidden"):
         how[name] = [_arc(name, text, names) for text in how[name]]

@@ -16,6 +16,7 @@ from ..tables.writer import table_writer
 from . import common
 from .asking import output_option
 from .given import column_of, known_columns
+from .without_effect import refuse_without_effect
 from .wording import tell
 
 if TYPE_CHECKING:
@@ -133,6 +134,7 @@ def track(
     DATA is a table with a row for each slice; values may be missing. Each state has its probability beside it.
     `fgrn forecast` predicts the slices after the last rows.
     """
+    refuse_without_effect(("epochs smoothing", learnt is not None, "--learn"))
     common.check_table(output, as_json)
     common.check_other(output, {"DATA": data, "NETWORK": network})
     if learnt is not None:
