@@ -427,3 +427,32 @@ def test_inspect_and_fit_call_columns_the_same(tmp_path: Path, capsys: pytest.Ca
     assert kinds == {"word": "levels", "few": "ordered", "many": "bins"}
     out, _ = said(capsys, "fit", path, "--hidden", "1", "-o", tmp_path / "m.fgrn")
     assert all(line.split()[2] == kinds[line.split()[0]] for line in out.splitlines()[1:4])
+
+
+def test_the_two_kinds_of_files_name_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rain().save(tmp_path / "rain.fgrn")
+    fgrn.write(rain(), tmp_path / "rain.bif")
+    with pytest.raises(
+        fgrn.NetworkFileError, match=r"it is a model file of fgrn\. Load it with fgrn\.load\('.*rain\.fgrn'\)"
+    ):
+        fgrn.read(tmp_path / "rain.fgrn")
+    with pytest.raises(
+        fgrn.ModelFileError, match=r"Read a network of another program with fgrn\.read\('.*rain\.bif'\)"
+    ):
+        fgrn.load(tmp_path / "rain.bif")
+    assert (
+        "network of another program with `fgrn query`"
+        in said(capsys, "predict", tmp_path / "rain.bif", tmp_path / "rain.bif", status=1)[1]
+    )
+    assert "(.fgrn)" in said(capsys, "query", "--help")[0]
+
+
+def test_evidence_against_an_intervention_names_it() -> None:
+    changed = rain().do(rain="yes")
+    for ask in (
+        lambda: changed.posterior({"rain": ["no"]}, "wet"),
+        lambda: changed.most_probable({"rain": ["no"]}),
+        lambda: changed.propagate({"rain": ["yes", "no"]}),
+    ):
+        with pytest.raises(fgrn.ImpossibleEvidence, match=r"'rain' = no cannot be, since it is always yes, by .*do\)"):
+            ask()

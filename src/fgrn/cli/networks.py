@@ -295,11 +295,11 @@ def query(
 ) -> None:  # fmt: skip
     """Query a network: the posterior distribution of its variables, and the probability of the evidence.
 
-    NETWORK is a BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE file. For one row of evidence a table with bars is shown, or
-    written with -o (variable, state, probability). For --evidence each row has its answer in columns, empty for an
-    impossible row; an empty cell is a missing value, and cells may also be weights, [.2,.8], or !=state. Words for
-    missing values that are states of the network, such as None, are states. A number is put into its bin if all states
-    of a variable are bins.
+    NETWORK is a BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE file, or a model file (.fgrn). For one row of evidence a table
+    with bars is shown, or written with -o (variable, state, probability). For --evidence each row has its answer in
+    columns, empty for an impossible row; an empty cell is a missing value, and cells may also be weights, [.2,.8], or
+    !=state. Words for missing values that are states of the network, such as None, are states. A number is put into its
+    bin if all states of a variable are bins.
     """
     asked = [
         option
