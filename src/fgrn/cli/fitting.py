@@ -255,12 +255,12 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         show_fit(estimator, report, as_json, missing)
         stopped.end()
         return
-    table = common.read(data, continuous=continuous, **options)
+    table = common.read(data, **options)
     table, weight = common.weighted(table, weights)
     table, classes = common.taken_out(table, target)
     if classes is not None:
         _check_classes(str(target), classes, max_levels)
-    common.check_finite(table, data, continuous=continuous)
+    common.check_finite(table, data)
     back = np.zeros(table.num_rows, dtype=bool)
     if test:
         count = round(test * table.num_rows)
