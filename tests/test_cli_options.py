@@ -195,3 +195,14 @@ def test_json_has_probabilities_if_they_are_asked_for(files: Path, capsys: pytes
     assert sum(found[0]["probabilities"].values()) == pytest.approx(1)
     found = json.loads(told(capsys, "predict", files / "m.fgrn", files / "t.csv", "--json", "--no-proba")[0])
     assert list(found[0]) == ["predicted"]
+
+
+def test_printed_results_say_what_they_are(files: Path, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert re.search(r"; bic score -[\d.,]+ \(larger is better\)\n", told(capsys, "search", table)[0])
+    found = told(capsys, "compare", table, "--sizes", "1,2", "--starts", "1")[0]
+    assert re.search(r"<- best BIC\n.*larger ones may be better still", found)
+    found = told(capsys, "compare", table, "--sizes", "2,1,6", "--criterion", "aic", "--starts", "1")[0]
+    assert "<- best AIC\n" in found
+    assert "larger ones" not in found
+    found = told(capsys, "inspect", files / "m.fgrn")[0]
+    assert "To see what it has learnt: `fgrn prototypes`, `fgrn report` and `fgrn draw`. To ask it:" in found

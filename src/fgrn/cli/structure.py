@@ -229,9 +229,10 @@ def _tell_found(
     if record is not None and record.rounds:
         averaged = f"; missing values averaged over in {counted(len(record.rounds), 'round')} of structural EM"
         averaged += ", each of which is exact, the whole is not" if record.method == "exact" else ""
+    scored = "" if record is None else f"; {record.rule.name} score {record.score:,.2f} (larger is better)"
     say(visible(f"{counted(len(network.names), 'column')}, {counted(len(arcs), 'arc')}, "
                 f"{counted(network.free_parameters, 'free parameter')}"
-                + ("" if record is None else f"; {record.rule.name} {record.score:,.2f}") + averaged))  # fmt: skip
+                + scored + averaged))  # fmt: skip
     if interrupted:
         say(f"interrupted: {interrupted}")
     heads = ["column", "depends on"] if sure is None else ["parent", "child", "strength", "direction"]

@@ -6,6 +6,7 @@ import numpy as np
 
 from .. import engines
 from ..core.exceptions import ImpossibleEvidence
+from ..core.labels import Label
 from ..plan.plan import Plan
 from ..plan.schedule import Programs
 from ..tables.encoded import SOFT, Evidence
@@ -50,9 +51,9 @@ def _conflict(plan: Plan, programs: Programs, values: np.ndarray, row: Evidence)
     return [edge for edge in edges if edge not in dropped]
 
 
-def _possible_states(plan: Plan, programs: Programs, values: np.ndarray, row: Evidence, edge: int) -> list[object]:
+def _possible_states(plan: Plan, programs: Programs, values: np.ndarray, row: Evidence, edge: int) -> list[Label]:
     """Return the labels of a variable that are possible without any evidence; none if there are too many to try."""
-    labels, found = plan.labels[edge], []
+    labels, found = plan.labels[edge], list[Label]()
     if len(labels) * len(plan.order) > MOST_WORK:
         return []
     for code, label in enumerate(labels):
