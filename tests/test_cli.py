@@ -762,7 +762,6 @@ def test_a_full_disk_is_said_in_words(people: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
-        (["inspect", "."], 1, ["'.' is a folder"]),
         (["inspect", "TWICE"], 1, ["several columns called 'p'", "--no-header"]),
         (["predict", "MODEL", "DATA", "-o", "x.xyz"], 2, ["x.xyz", ".csv", "-o"]),
         (["predict", "MODEL", "NOTHING", "-o", "nowhere/x.csv"], 1, ["nowhere", "folder"]),

@@ -730,3 +730,27 @@ def test_the_model_of_a_table_is_described(tmp_path: Path, capsys: Any) -> None:
     assert "fgrn predict" in text
     told = json.loads(said(capsys, "inspect", path, "--json"))
     assert [one["levels"] for one in told["columns"]] == [["x", "y"], ["u", "v"]]
+
+
+def test_variables_with_the_names_of_result_columns_are_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A variable called probability lost its states to the probabilities."""
+    variables = {"probability": ["low", "high"], "log-probability": ["low", "high"]}
+    net = fgrn.BayesianNetwork(variables, tables={"probability": [0.3, 0.7], "log-probability": [0.4, 0.6]})
+    fgrn.write(net, tmp_path / "net.bif")
+    joint = ["query", str(tmp_path / "net.bif"), "--joint", "probability,log-probability"]
+    assert main([*joint, "-o", str(tmp_path / "joint.csv")]) == 0
+    assert "'probability' is written as 'probability_'" in capsys.readouterr().err
+    found = fgrn.tables.table_file.read(tmp_path / "joint.csv").to_pydict()
+    assert found["probability"] == ["low", "low", "high", "high"]
+    assert found["probability_"] == pytest.approx([0.12, 0.18, 0.28, 0.42])
+    assert main([*joint, "--json"]) == 0
+    cells = json.loads(capsys.readouterr().out)["joint"]
+    assert cells[0] == {"probability": "low", "log-probability": "low", "probability_": pytest.approx(0.12)}
+    for question in (["--map", "log-probability"], ["--most-probable"]):
+        assert main([*joint[:2], *question, "-o", str(tmp_path / "map.csv")]) == 0
+        assert "'log-probability' is written as 'log-probability_'" in capsys.readouterr().err
+        found = fgrn.tables.table_file.read(tmp_path / "map.csv").to_pydict()
+        assert found["log-probability"] == ["high"]
+        assert found["log-probability_"][0] < 0

@@ -240,6 +240,12 @@ def test_columns_that_cannot_be_continuous_are_refused(change: dict[str, Any], t
         fgrn.LatentClassModel(2, continuous=NAMES).fit(table.assign(**change))
 
 
+@pytest.mark.parametrize("continuous", ["auto", ["a"], None])
+def test_infinity_is_no_number_whether_there_are_bins_or_not(continuous: Any, table: pd.DataFrame) -> None:
+    with pytest.raises(fgrn.SchemaError, match=r"Row 3, 'a': inf is not a finite number\. Replace it"):
+        fgrn.LatentClassModel(2, continuous=continuous).fit(table.assign(a=[*table["a"][:3], np.inf, *table["a"][4:]]))
+
+
 def test_columns_of_an_earlier_fit_are_forgotten(table: pd.DataFrame) -> None:
     found = fgrn.LatentClassModel(2, continuous="auto", n_epochs=3, random_state=0).fit(table)
     assert found.continuous_

@@ -283,7 +283,7 @@ def test_the_number_of_hidden_states_is_found() -> None:
         assert model.n_hidden_ == 2 or criterion == "held_out"
         assert model.selection_.best.n_hidden == model.n_hidden_
         assert [one.n_hidden for one in model.selection_.candidates][:3] == [1, 2, 3]
-        assert "<- best" in str(model.selection_)
+        assert f"<- best {'BIC' if criterion == 'bic' else 'held out'}\n" in str(model.selection_)
     assert [one.n_hidden for one in model.compare(frame, [2, 5]).candidates] == [2, 5]
 
 

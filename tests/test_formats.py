@@ -541,11 +541,11 @@ def test_a_chain_of_many_variables_is_no_cycle_and_no_recursion() -> None:
 @pytest.mark.parametrize(
     ("format", "name", "label", "said"),
     [
-        ("bif", 'a"', "x", "BIF cannot carry the name.*XMLBIF"),
+        ("bif", 'a"', "x", "BIF cannot carry the name.*XDSL"),
         ("bif", "a", "x\ny", "BIF cannot carry .*, a state of 'a'"),
-        ("xmlbif", " a", "x", r"XMLBIF cannot carry the name ' a'.*BIF \(.bif\)"),
+        ("xmlbif", " a", "x", r"XMLBIF cannot carry the name ' a'.*XDSL"),
         ("xmlbif", "a", "\x00", "XMLBIF cannot carry"),
-        ("net", "a b", "x", "Hugin NET cannot carry the name 'a b'.*BIF"),
+        ("net", "a b", "x", "Hugin NET cannot carry the name 'a b'.*XDSL"),
         ("net", "node", "x", "Hugin NET cannot carry the name 'node'"),
     ],
 )

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from documents import TEXTS, example
 
+import fgrn
 from fgrn.bayes.document import Document, WrittenTable
 from fgrn.cli import main
 from fgrn.core.exceptions import FgrnError, NetworkFileError
@@ -145,3 +146,16 @@ def test_the_command_reads_them_and_writes_others(tmp_path: Path, capsys: pytest
         assert main(["convert", str(target), str(path)]) == 2
         assert "given by the extension of its name (.bif, " in capsys.readouterr().err
         assert path.read_text() == text
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\tb", " a", "a b", "a\x7f"])
+def test_advice_about_names_leads_to_a_format_that_carries_them(name: str, tmp_path: Path) -> None:
+    """BIF advised XMLBIF for a name with a tab, and XMLBIF advised BIF."""
+    net = fgrn.BayesianNetwork({name: ["no", name]})
+    for kind in ("bif", "xmlbif", "net"):
+        try:
+            fgrn.write(net, tmp_path / "n.x", format=kind)
+        except fgrn.NetworkFileError as error:
+            assert "or write XDSL (.xdsl), which carries any name." in str(error)
+    fgrn.write(net, tmp_path / "n.xdsl")
+    assert fgrn.read(tmp_path / "n.xdsl").names == (name,)

@@ -456,3 +456,14 @@ def test_columns_of_any_name_are_beside_the_state_and_the_step_of_a_forecast() -
     assert first["P(state_)"] == pytest.approx(forecast.states[0, 0].max())
     assert first["P(state)_"] == pytest.approx(forecast.columns["state"][0, 0].max())
     assert str(forecast).splitlines()[0].split()[:3] == ["id", "step_", "state_"]
+
+
+def test_files_are_asked_like_tables(model: fgrn.HiddenMarkovModel, log: pd.DataFrame, tmp_path: Path) -> None:
+    """A path had advice to go batch by batch, which would cut sequences into pieces."""
+    table_file.write(log.drop(columns="worn").to_dict("list"), tmp_path / "log.csv")
+    whole = table_file.read(tmp_path / "log.csv")
+    for source in (tmp_path / "log.csv", str(tmp_path / "*.csv"), fgrn.Stream(tmp_path / "log.csv", rows=50)):
+        assert model.score(source) == model.score(whole)
+        assert model.predict(source).tolist() == model.predict(whole).tolist()
+        assert str(model.forecast(source, 2)) == str(model.forecast(whole, 2))
+        assert model.complete(source).equals(model.complete(whole))

@@ -254,16 +254,16 @@ def test_infinite_numbers_have_one_fate(
         return said(capsys, *given, *more, status=status)
 
     _, err = run("odd.csv", status=1)
-    assert "row 4, column 'age': -inf is in no bin, and no level." in err
+    assert "row 4, column 'age': -inf is not a finite number." in err
     assert "--on-bad skip" in err
     assert not (tmp_path / "m.fgrn").exists()
     out, err = run("odd.csv", "--on-bad", "skip")
-    assert err.count("1 row was left out: 1 (no level of it, column 'age')") == 1
+    assert err.count("1 row was left out: 1 (not a finite number, column 'age')") == 1
     assert out == run("ok.csv", "--on-bad", "skip")[0]
 
 
 def test_infinite_numbers_are_named_in_python() -> None:
-    with pytest.raises(fgrn.SchemaError, match=r"Row 1, 'age': infinity is in no bin"):
+    with pytest.raises(fgrn.SchemaError, match=r"Row 1, 'age': inf is not a finite number"):
         fgrn.Schema.infer({"age": [1.0, float("inf"), 2.0]})
 
 
@@ -292,11 +292,11 @@ def test_inspect_tells_what_numbers_look_like(
 
 def test_inspect_names_the_row_of_an_infinite_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table_file.write({"x": [2.5, 1.5, float("inf"), -float("inf")]}, tmp_path / "t.csv")
-    told = "inf is in no bin, and no level. Rows are counted from 0. Leave such rows out with --on-bad skip."
+    told = "inf is not a finite number. Rows are counted from 0. Leave such rows out with --on-bad skip."
     assert f"x: Row 2: {told}" in said(capsys, "inspect", tmp_path / "t.csv")[0]
     assert main(["fit", str(tmp_path / "t.csv"), "-o", str(tmp_path / "m.fgrn")]) == 1
     assert f"row 2, column 'x': {told}" in capsys.readouterr().err
-    with pytest.raises(fgrn.SchemaError, match="Row 2, 'x': infinity"):
+    with pytest.raises(fgrn.SchemaError, match="Row 2, 'x': inf is not"):
         fgrn.Schema.infer({"x": [2.5, 1.5, float("inf"), -float("inf")]})
 
 
@@ -427,3 +427,32 @@ def test_inspect_and_fit_call_columns_the_same(tmp_path: Path, capsys: pytest.Ca
     assert kinds == {"word": "levels", "few": "ordered", "many": "bins"}
     out, _ = said(capsys, "fit", path, "--hidden", "1", "-o", tmp_path / "m.fgrn")
     assert all(line.split()[2] == kinds[line.split()[0]] for line in out.splitlines()[1:4])
+
+
+def test_the_two_kinds_of_files_name_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rain().save(tmp_path / "rain.fgrn")
+    fgrn.write(rain(), tmp_path / "rain.bif")
+    with pytest.raises(
+        fgrn.NetworkFileError, match=r"it is a model file of fgrn\. Load it with fgrn\.load\('.*rain\.fgrn'\)"
+    ):
+        fgrn.read(tmp_path / "rain.fgrn")
+    with pytest.raises(
+        fgrn.ModelFileError, match=r"Read a network of another program with fgrn\.read\('.*rain\.bif'\)"
+    ):
+        fgrn.load(tmp_path / "rain.bif")
+    assert (
+        "network of another program with `fgrn query`"
+        in said(capsys, "predict", tmp_path / "rain.bif", tmp_path / "rain.bif", status=1)[1]
+    )
+    assert "(.fgrn)" in said(capsys, "query", "--help")[0]
+
+
+def test_evidence_against_an_intervention_names_it() -> None:
+    changed = rain().do(rain="yes")
+    for ask in (
+        lambda: changed.posterior({"rain": ["no"]}, "wet"),
+        lambda: changed.most_probable({"rain": ["no"]}),
+        lambda: changed.propagate({"rain": ["yes", "no"]}),
+    ):
+        with pytest.raises(fgrn.ImpossibleEvidence, match=r"'rain' = no cannot be, since it is always yes, by .*do\)"):
+            ask()

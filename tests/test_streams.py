@@ -700,10 +700,10 @@ def test_bad_weights_and_infinite_numbers_are_named(tmp_path: Path) -> None:
     with pytest.warns(fgrn.core.exceptions.FgrnWarning, match="1 row was left out"):
         network().learn(Stream(place, on_bad="skip"), weights="w", epochs=1)
     endless = as_csv(table(60).assign(many=[1.5, float("inf"), *np.arange(58) / 7]), tmp_path / "c.csv")
-    with pytest.raises(fgrn.TableFileError, match=r"c\.csv', row 1, column 'many': inf is in no bin"):
+    with pytest.raises(fgrn.TableFileError, match=r"c\.csv', row 1, column 'many': inf is not a finite number"):
         fgrn.LatentClassModel().fit(endless)
     with pytest.warns(
-        fgrn.core.exceptions.FgrnWarning, match=r"1 row was left out: 1 \(no level of it, column 'many'\)"
+        fgrn.core.exceptions.FgrnWarning, match=r"1 row was left out: 1 \(not a finite number, column 'many'\)"
     ):
         fgrn.LatentClassModel(2, n_epochs=1).fit(Stream(endless, on_bad="skip"))
     with pytest.raises(fgrn.EvidenceError, match="all of these weights"):

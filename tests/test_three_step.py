@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from fgrn.statistics.outcome_values import OutcomeValues
 from fgrn.statistics.share_intervals import CorrectedShares, MixedShares, share_limits
 from fgrn.statistics.standard_errors import ErrorKind
 from fgrn.statistics.three_step import AssignedRows
+from fgrn.tables import table_file
 
 BETA = np.array([[0.0, 0.0], [-0.5, 1.0]])
 
@@ -483,3 +485,23 @@ def test_a_level_that_no_row_of_a_class_has_is_limited_as_its_number_of_rows_say
         rare = frame[frame["level"] == "yes"].sort_values("probability").iloc[0]
         assert rare["low"] == 0
         assert 1 / rows < rare["high"] < 12 / rows  # of 0 among n rows Wilson's limit is z^2 / (n + z^2)
+
+
+def test_values_for_rows_of_a_file_that_were_left_out_are_refused_in_words(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = {name: rng.choice(["no", "yes"], 60).tolist() for name in "abc"}
+    weights = [0.0 if row % 7 == 3 else 1.0 for row in range(60)]
+    table_file.write({**rows, "w": weights}, tmp_path / "t.csv")
+    outcome = rng.normal(size=60).tolist()
+    known = [value for value, weight in zip(outcome, weights, strict=True) if weight]
+    settings: dict[str, Any] = {"n_epochs": 5, "tol": 0.0, "random_state": 0}
+    model = fgrn.LatentClassModel(2, **settings).fit(tmp_path / "t.csv", sample_weight="w")
+    told = r"has 60 values, and the model was fitted on 51 rows: rows of weight 0, .* are not among these\. Leave out"
+    with pytest.raises(fgrn.LearningError, match=f"The outcome {told}"):
+        model.distal_outcome(outcome)
+    with pytest.raises(fgrn.LearningError, match=f"The covariate 'age' {told}"):
+        model.membership_regression({"age": outcome})
+    in_memory = fgrn.LatentClassModel(2, **settings).fit(rows, sample_weight=weights)
+    expected = in_memory.distal_outcome(outcome)  # in memory they keep their place
+    np.testing.assert_allclose(model.distal_outcome(known).means, expected.means)
+    np.testing.assert_allclose(model.distal_outcome(outcome, rows, weights).means, expected.means)

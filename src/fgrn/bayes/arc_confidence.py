@@ -14,9 +14,11 @@ import numpy as np
 from ..core import printing, settings
 from ..core.exceptions import LearningError, counted, visible
 from ..core.settings import Name
+from ..learning.convergence import warn_of_record
 from ..tables import frames
 from .bayesian import BayesianNetwork
 from .directed_graph import equivalence_class
+from .structural_em import EPOCHS
 from .structure_search import SearchPlan, SearchSettings, StoppingWatch, StructureTable
 
 
@@ -84,7 +86,9 @@ class ArcConfidence:
         index = self._table.blank.index
         for one in self.arcs(threshold):
             parents[index[one.child]] |= {index[one.parent]}
-        return self._plan.learnt(self._table, tuple(parents))
+        network = self._plan.learnt(self._table, tuple(parents))
+        warn_of_record(network.trained[-1], EPOCHS)
+        return network
 
     def __repr__(self) -> str:
         rows = [[one.parent, "->", one.child, f"{one.strength:.2f}", f"{one.direction:.2f}"] for one in self.arcs()]

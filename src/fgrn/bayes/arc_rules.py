@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import settings
-from ..core.exceptions import LearningError, Remedy, WiringError, counted, unknown_name
+from ..core.exceptions import FgrnWarning, LearningError, Remedy, WiringError, counted, unknown_name, warn
 from ..core.settings import Name
 from .bayesian import causes_first
 
@@ -176,4 +176,11 @@ def _tier_of_each(tiers: Any, names: Collection[str]) -> dict[str, int]:
                     remedies="keep one of them",
                 )
             found[name] = number
+    if found and len(set(found.values())) == 1:
+        warn(
+            "has one tier only, which rules out no arc: no arc leads from a later tier to an earlier one.",
+            FgrnWarning,
+            setting="tiers",
+            remedies="put other columns in a second tier",
+        )
     return found

@@ -293,7 +293,7 @@ class BayesianNetwork(
     def learn(
         self,
         data: frames.Data,
-        epochs: int = 20,
+        epochs: int | None = None,
         cycles: int = 1,
         smoothing: float | Mapping[str, Any] = 0.0,
         weights: Any = None,
@@ -313,7 +313,8 @@ class BayesianNetwork(
         """Learn the tables by maximum likelihood (EM); values may be missing or soft, and variables hidden.
 
         Complete rows are counted in one pass, without a junction tree. With missing values
-        its cliques may take half of the memory of the machine, or the `memory_limit` of the model. Other options are
+        its cliques may take half of the memory of the machine, or the `memory_limit` of the model, and a
+        ConvergenceWarning says if 20 epochs, which are run unless `epochs` is given, were not enough. Other options are
         those of `Network.learn`: accelerate, batch_size, cycle_tolerance, device, engine, hold, merge, online,
         patience, precision, step, threads, validation.
         """
@@ -338,8 +339,9 @@ class BayesianNetwork(
         if not in_batches and self._is_complete(table) and (not held_out or self._is_complete(held_out)):
             settings.choice("engine", options.get("engine", "auto"), ("auto", *engines.engine_names()))
             settings.choice("merge", options.get("merge"), (True, False, None))
+            most = em.USUAL_EPOCHS if epochs is None else epochs
             rule = em.Rule(
-                epochs, cycles, tolerance, options.get("cycle_tolerance", 1e-10), starts, seed,
+                most, cycles, tolerance, options.get("cycle_tolerance", 1e-10), starts, seed,
                 options.get("accelerate", False), options.get("batch_size"), options.get("step"), patience,
             )  # fmt: skip
             cells = self._cells()

@@ -19,6 +19,7 @@ from ..flow import em
 from ..flow.evidence import encode
 from ..graph.chain import sequence_begins
 from ..learning import checkpoints
+from ..learning.convergence import warn_of_usual_epochs
 from ..learning.encoding import table_of_source
 from ..learning.execution import engine_for
 from ..learning.learn import Training, estep_over
@@ -392,7 +393,7 @@ class DynamicBayesianNetwork:
     def learn(
         self,
         data: frames.Data,
-        epochs: int = 20,
+        epochs: int | None = None,
         smoothing: float | Mapping[str, Any] = 0.0,
         weights: Any = None,
         seed: int = 0,
@@ -414,7 +415,8 @@ class DynamicBayesianNetwork:
         glob, batches of rows or a `Stream`, too, and is read into memory then.
         """
         data = table_of_source(data) if frames.is_source(data) else data
-        rule = em.Rule(epochs, 1, tolerance, 1e-10, starts, seed, accelerate, None, None, None)
+        most = em.USUAL_EPOCHS if epochs is None else epochs
+        rule = em.Rule(most, 1, tolerance, 1e-10, starts, seed, accelerate, None, None, None)
         smooth = settings.by_name(smoothing, self.variable) if isinstance(smoothing, Mapping) else smoothing
         rows = self._encoded(data, weights)
         table = rows.evidence
@@ -432,12 +434,14 @@ class DynamicBayesianNetwork:
         training = Training(self, structure, spec, table, rule, smooth, "expect", watch)
         with checkpoints.stage_journal(checkpoint, every, resume) as journal:
             engine, _ = checkpoints.as_begun(journal, table, engine, False)
-            runner = engine_for(engine, plan, table.rows * epochs)
+            runner = engine_for(engine, plan, table.rows * most)
             estep = estep_over(along, None, table, "of all")
             run = {"engine": runner.name, "merge": False}
             learnt = training.run(estep, self._step._parameters, journal, run)
         self._step._parameters, history, record = learnt
         self._step._trained += (record,)
+        if epochs is None:
+            warn_of_usual_epochs(history, rule)
         return history
 
 

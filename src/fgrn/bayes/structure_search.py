@@ -13,6 +13,7 @@ from ..core.exceptions import FgrnWarning, LearningError, Remedy, warn
 from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow.evidence import encode
+from ..learning.convergence import warn_of_record
 from ..learning.encoding import checked_weight_name, rows_of_source, table_elsewhere
 from ..tables import frames
 from ..tables.encoded import Evidence
@@ -213,7 +214,9 @@ def search(
         score, method, required, forbidden, tiers, roots, max_parents, start, restarts, alpha, states, hidden, weights,
         smoothing, equivalent_size, held_out, rounds, draws, seed, threads, watch,
     ).prepared(data)  # fmt: skip
-    return plan.run(table)
+    network = plan.run(table)
+    warn_of_record(network.trained[-1], EPOCHS)
+    return network
 
 
 @dataclass(frozen=True, eq=False)

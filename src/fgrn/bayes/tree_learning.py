@@ -21,6 +21,7 @@ from ..core.tree_centre import neighbours_of
 from ..core.variable import Variable
 from ..flow import em
 from ..flow.evidence import encode
+from ..learning.convergence import warn_if_gaining
 from ..tables import frames
 from ..tables.column_inference import MOST_NUMBERS
 from ..tables.columns import REPLACE, plain_value
@@ -256,7 +257,8 @@ class _Search:
         """Return the network with its tables learnt from all rows."""
         table, arcs = self.table, self.arcs()
         network = BayesianNetwork(table.blank.variables, arcs, table.first_tables(arcs))
-        network.learn(table.columns, weights=table.weights, **options)
+        history = network.learn(table.columns, weights=table.weights, **options)
+        warn_if_gaining("The tree", history, options["epochs"], options["tolerance"], span=1)
         return network
 
     def arcs(self) -> dict[str, tuple[str, ...]]:

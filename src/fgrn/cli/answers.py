@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from ..core import printing
 from ..core.exceptions import counted, shortened
 from ..tables import frames, table_file
 from . import common
+from .new_columns import NewColumns
 from .wording import say, tell
 
 if TYPE_CHECKING:
@@ -243,7 +244,7 @@ class Answer:
             ]
             common.as_json(rows[0] if self.rows is None else rows)
         elif self.rows is not None or self.output:
-            self._write({**found, LOG: logs})
+            self._write({**found, self._free(LOG, found): logs})
         return self.as_json or self.rows is not None or bool(self.output)
 
     def map_states(self, names: Sequence[str]) -> None:
@@ -312,12 +313,13 @@ class Answer:
         table = table.reshape(len(table), -1)
         cells = list(product(*(self.model.variable(name).labels for name in names)))
         if self.as_json:
+            title = self._free("probability", names)
             rows = [
                 {
                     "joint": None
                     if math.isinf(float(logarithm))
                     else [
-                        {**dict(zip(names, cell, strict=True)), "probability": share}
+                        {**dict(zip(names, cell, strict=True)), title: share}
                         for cell, share in zip(cells, row.tolist(), strict=True)
                     ],
                     **_logarithm(float(logarithm)),
@@ -331,7 +333,7 @@ class Answer:
             self._write({**columns, LOG: seen.log_likelihood})
         elif self.output:
             parts = {name: [str(cell[at]) for cell in cells] for at, name in enumerate(names)}
-            self._write({**parts, "probability": table[0]})
+            self._write({**parts, self._free("probability", parts): table[0]})
         else:
             rows_ = [
                 [*map(str, cell), shown(share), f"{printing.bar(share, BAR):<{BAR}}"]
@@ -356,6 +358,14 @@ class Answer:
             self._write(columns)
 
     # Display
+
+    @staticmethod
+    def _free(title: str, names: Collection[str]) -> str:
+        """Return the title of a column beside variables; if one of them has this name, another, which is reported."""
+        beside = NewColumns()
+        found = beside.unused_name(title, names)
+        beside.print_renamed()
+        return found
 
     def _print_answer(self, seen: Messages, method: str, table: str) -> None:
         say("\n".join([*self._heading(seen, method), table]))

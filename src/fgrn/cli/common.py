@@ -20,6 +20,7 @@ from ..core import printing
 from ..core.exceptions import EvidenceError, FgrnError, SchemaError, TableFileError, counted, shortened, visible
 from ..tables import table_file
 from ..tables.missing import MISSING
+from ..tables.stream_source import is_many
 from .wording import say, tell
 
 if TYPE_CHECKING:
@@ -148,6 +149,17 @@ def _file_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _check_text_options(data: str, options: Mapping[str, Any]) -> None:
+    """Raise an error if an option of text files is given with a Parquet file."""
+    if (options["format_"] or table_file.format_by_name(data)) != "parquet":
+        return
+    usual = {"delimiter": None, "encoding": None, "decimal": ".", "no_header": False}
+    given = [name for name, value in usual.items() if options[name] != value]
+    if given:
+        option = f"--{given[0].replace('_', '-')}"
+        raise click.UsageError(f"{option} is for text files, and {data!r} is Parquet: leave it out.")
+
+
 def stream(data: str, batch: int | None = None, **options: Any) -> Stream:
     """Return the rows of files, folders or globs as a stream, which need not fit into memory.
 
@@ -158,21 +170,22 @@ def stream(data: str, batch: int | None = None, **options: Any) -> Stream:
     """
     from ..tables.stream import BATCH, Stream
 
+    _check_text_options(data, options)
     more = {name: options[name] for name in ("drop", "cache", "on_bad")}
     return Stream(data, rows=BATCH if batch is None else batch, **more, **_file_settings(options))
 
 
-def read(data: str, known: Collection[str] | None = None, continuous: Collection[str] = (), **options: Any) -> Any:
-    """Return the table of a file as an Arrow table.
+def read(data: str, known: Collection[str] | None = None, **options: Any) -> Any:
+    """Return the table of a file, or of all files of a folder or a glob, as an Arrow table.
 
     Args:
         data: the path.
         known: the columns that matter, all unless given.
-        continuous: those whose numbers are not put into bins, for errors; "auto" for all.
         **options: those of `reading`.
     """
-    if options["on_bad"] == "skip":
-        return _what_can_be_read(stream(data, **options), known, continuous)
+    if options["on_bad"] == "skip" or is_many(data):
+        return _what_can_be_read(stream(data, **options), known)
+    _check_text_options(data, options)
     table = table_file.read(data, **_file_settings(options))
     drop = options["drop"]
     for column in drop:
@@ -183,7 +196,7 @@ def read(data: str, known: Collection[str] | None = None, continuous: Collection
     return without(table, drop) if drop else table
 
 
-def finite(rows: Stream, known: Collection[str] | None = None, continuous: Collection[str] = ()) -> Iterator[Any]:
+def finite(rows: Stream, known: Collection[str] | None = None) -> Iterator[Any]:
     """Yield the batches of a stream without rows that hold infinite numbers in the `known` columns (default: all).
 
     Such a row is bad: it is left out and counted, or an error that names it, as the stream says.
@@ -192,7 +205,7 @@ def finite(rows: Stream, known: Collection[str] | None = None, continuous: Colle
 
     for batch in rows.batches():
         table, good = batch.frame, np.ones(len(batch.numbers), dtype=bool)
-        for bad in _infinite(table, known, continuous):
+        for bad in _infinite(table, known):
             if good[bad.row]:
                 rows.bad(batch.where, bad._replace(row=int(batch.numbers[bad.row])))
             good[bad.row] = False
@@ -201,33 +214,32 @@ def finite(rows: Stream, known: Collection[str] | None = None, continuous: Colle
             yield without_dictionaries(table)
 
 
-def check_finite(table: Any, data: str, known: Collection[str] | None = None, continuous: Collection[str] = ()) -> None:
+def check_finite(table: Any, data: str, known: Collection[str] | None = None) -> None:
     """Raise an error if a table in memory holds infinite numbers."""
     from ..tables.text_reader import bad_row_error
 
-    for bad in _infinite(table, known, continuous):
+    for bad in _infinite(table, known):
         raise bad_row_error(table_file.name_in_errors(data), bad)
 
 
-def _infinite(table: Any, known: Collection[str] | None, continuous: Collection[str]) -> Iterator[BadRow]:
-    """Yield each infinite number of an Arrow table, whose `continuous` columns are named, or "auto"."""
+def _infinite(table: Any, known: Collection[str] | None) -> Iterator[BadRow]:
+    """Yield each infinite number of an Arrow table in the `known` columns."""
     import pyarrow as pa
 
     from ..tables.text_reader import infinite
 
-    continuous = table.column_names if tuple(continuous) == ("auto",) else continuous
     for name, column in zip(table.column_names, table.columns, strict=True):
         if pa.types.is_floating(column.type) and (known is None or name in known):
             numbers = column.to_numpy()
             for row in np.flatnonzero(np.isinf(numbers)).tolist():
-                yield infinite(row, name, float(numbers[row]), name in continuous)
+                yield infinite(row, name, float(numbers[row]))
 
 
-def _what_can_be_read(rows: Stream, known: Collection[str] | None, continuous: Collection[str]) -> Any:
+def _what_can_be_read(rows: Stream, known: Collection[str] | None) -> Any:
     """Return the readable rows of a stream as one Arrow table, and report how many were left out."""
     import pyarrow as pa
 
-    tables = list(finite(rows, known, continuous))
+    tables = list(finite(rows, known))
     tell_left_out(rows)
     if not tables:
         raise TableFileError(f"{rows.called} holds no rows that can be read.")
@@ -242,9 +254,8 @@ def tell_left_out(rows: Stream) -> None:
 
 def read_for(model: LatentEstimator, data: str, **options: Any) -> Any:
     """Return a table for a model, read with the codes for missing values that it was fitted with."""
-    known, continuous = model.schema_, model.schema_.continuous
-    table = read(data, **_as_learnt_options(model, options), known=known, continuous=continuous)
-    check_finite(table, data, known, continuous)
+    table = read(data, **_as_learnt_options(model, options), known=model.schema_)
+    check_finite(table, data, model.schema_)
     return table
 
 
@@ -322,7 +333,6 @@ def _files_of(source: str | None) -> list[str]:
     with suppress(FgrnError), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the reader reports problems itself
         from ..tables.stream import Stream
-        from ..tables.stream_source import is_many
 
         return Stream(source, format="csv").files if is_many(source) else []
     return []

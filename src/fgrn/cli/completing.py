@@ -124,7 +124,9 @@ def _complete_sequences(estimator: Any, table: Any, output: str, proba: bool, dr
     filled, sure = estimator.complete(known, return_proba=True, **sequence_and_time(estimator, table))
     columns = _replaced(table, filled, _words(table, known))
     if as_json:
-        common.as_json([{"values": row} for row in pa.table(columns).to_pylist()])
+        likely = [dict(zip(known.column_names, row, strict=True)) for row in sure.tolist()]
+        rows = zip(pa.table(columns).to_pylist(), likely, strict=True)
+        common.as_json([{"values": row} | ({"probabilities": one} if proba else {}) for row, one in rows])
         return
     beside = NewColumns()
     if proba:

@@ -9,7 +9,7 @@ import click
 from ..core.exceptions import counted, visible
 from ..files.formats import EXTENSIONS, FORMATS, READ_ONLY, RESCALE
 from . import common
-from .networks import any_model_of, ending, format_option
+from .networks import any_model_of, check_own_format, ending, format_option
 from .wording import say
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def convert(source: str, target: str, from_: str | None, to_: str | None, rescal
             f"OUT is {target!r}: its format must be given by the extension of its name ({ends}), or by --to."
         )
     common.check_other(target, {"IN": source}, "OUT")
+    check_own_format(source, from_, rescale)
     if source.endswith(".fgrn"):
         document = (_two_slices(source) or any_model_of(source)).to_document()
     else:

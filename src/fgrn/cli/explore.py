@@ -100,6 +100,7 @@ def _load_model(path: str, format: str | None, rescale: bool) -> Any:
 
     if not path.endswith(".fgrn") or networks.is_network(path):
         return networks.model_of(path, format, rescale)
+    networks.check_own_format(path, format, rescale)
     model = load(path)
     if isinstance(model, DynamicBayesianNetwork):
         raise FgrnError(

@@ -34,7 +34,13 @@ def show_fit(estimator: Any, report: dict[str, Any], as_json: bool, missing: boo
 
 
 def fit_report(
-    estimator: Any, table: Any, classes: Any, is_held_out: np.ndarray, output: str, interrupted: bool
+    estimator: Any,
+    table: Any,
+    classes: Any,
+    is_held_out: np.ndarray,
+    output: str,
+    interrupted: bool,
+    weights: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """Return the summary of a fit on a table in memory; `is_held_out` marks its held-out rows."""
     report = _learnt(estimator, int((~is_held_out).sum()), int(is_held_out.sum()), output, interrupted)
@@ -49,8 +55,23 @@ def fit_report(
                 report[name.replace("accuracy", "rows_without_class")] = int((kind & ~known).sum())
                 _, counts = np.unique(classes[rows].astype(str), return_counts=True)
                 report[name.replace("accuracy", "largest_class")] = float(counts.max() / counts.sum())
+    elif is_held_out.any():
+        chosen = None if weights is None else weights[is_held_out]
+        report |= _held_out_likelihood(estimator, table.filter(is_held_out), chosen)
     report |= _tried(estimator)
     return report
+
+
+def _held_out_likelihood(estimator: Any, rows: Any, weights: np.ndarray | None) -> dict[str, Any]:
+    """Return the mean log-likelihood of held-out rows, and how many of them are impossible under the model."""
+    counts = np.ones(rows.num_rows) if weights is None else weights
+    if not counts.any():
+        return {}
+    scores = estimator.score_samples(rows)[counts > 0]
+    return {
+        f"log_likelihood_per_row{ON_HELD_OUT_ROWS}": float(np.average(scores, weights=counts[counts > 0])),
+        "impossible_rows_kept_back": int(np.isneginf(scores).sum()),
+    }
 
 
 def _learnt(estimator: Any, rows: int, held_out: int, output: str, interrupted: bool) -> dict[str, Any]:
@@ -147,6 +168,12 @@ def _report_text(estimator: Any, report: dict[str, Any], missing: bool) -> str:
             told = f"; {counted(none, 'row')} without a class" if none else ""
             lines.append(f"accuracy on {counted(rows, what)}: {share:.1%} "
                          f"(always the largest class: {largest:.1%}){told}")  # fmt: skip
+    if "impossible_rows_kept_back" in report:
+        impossible, rows = report["impossible_rows_kept_back"], counted(report["rows_kept_back"], "held-out row")
+        told = f" ({impossible:,} of them impossible under the model)" if impossible else ""
+        lines.append(
+            f"log-likelihood of {rows}: {report['log_likelihood_per_row_on_rows_kept_back']:.4f} per row{told}"
+        )
     if report["not_estimated"]:
         lines.append(estimator.history_.told_not_estimated)
     free = report["parameters"]

@@ -24,6 +24,7 @@ from .constraining import constraints_of
 from .fit_report import accuracy_report, batches_report, fit_report, show_fit
 from .schema_text import has_missing
 from .signals import stoppable
+from .without_effect import refuse_without_effect
 from .wording import tell
 
 MODELS = ("latent", "tan", "naive-bayes", "deep", "clusters", "ica", "tree", "hmm")
@@ -162,6 +163,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         common.check_other(checkpoint, {"DATA": data, "-o": output}, "--checkpoint")
     elif resume:
         raise click.UsageError("--resume continues from a file: name it with --checkpoint.")
+    refuse_without_effect(("every", checkpoint is not None, "--checkpoint"))
     if online and (checkpoint or streamed or dask or test or cycles > 1):
         raise click.UsageError(
             "--online reads rows once, and keeps none: leave out --checkpoint, --stream, --dask, --test and --cycles."
@@ -176,6 +178,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     kind = "tree with a target" if kind == "tree" and target else kind
     if kind == "naive-bayes" and hidden is not None:
         raise click.UsageError("--model naive-bayes has no hidden states; leave out --hidden.")
+    refuse_without_effect(("starts cycles", kind != "naive-bayes", "models with hidden states"))
     if (kind in CLASSIFIERS) != (target is not None):
         raise click.UsageError(f"--model {kind} {'needs' if target is None else 'takes no'} --target.")
     along = common.those_given(sequence=sequence, time=time)
@@ -252,12 +255,12 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         show_fit(estimator, report, as_json, missing)
         stopped.end()
         return
-    table = common.read(data, continuous=continuous, **options)
+    table = common.read(data, **options)
     table, weight = common.weighted(table, weights)
     table, classes = common.taken_out(table, target)
     if classes is not None:
         _check_classes(str(target), classes, max_levels)
-    common.check_finite(table, data, continuous=continuous)
+    common.check_finite(table, data)
     is_held_out = np.zeros(table.num_rows, dtype=bool)
     if test:
         count = round(test * table.num_rows)
@@ -276,8 +279,11 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         interrupted = stopped()
     estimator.save(output)
     estimator.unseen = "unknown"  # what is an error in later tables is no reason to lose the report on this one
+    if continuous == ("auto",) and not estimator.schema_.continuous:
+        tell("--continuous auto: no column has many different numbers, so that none is continuous.")
     missing = has_missing(estimator.schema_, learnt) or (y is not None and any(map(is_missing_value, y[~is_held_out])))
-    show_fit(estimator, fit_report(estimator, table, y, is_held_out, output, interrupted), as_json, missing)
+    report = fit_report(estimator, table, y, is_held_out, output, interrupted, weight)
+    show_fit(estimator, report, as_json, missing)
     stopped.end()
 
 

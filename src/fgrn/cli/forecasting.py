@@ -10,6 +10,7 @@ from ..core.exceptions import FgrnError
 from . import common, model_rows
 from .predicting import output_option, sequence_and_time
 from .tracking import TrackedRows, dynamic_of, write_records
+from .without_effect import refuse_without_effect
 
 
 @click.command(epilog="\b\nExample\n  fgrn forecast machines.fgrn log.csv --steps 3 -o next.csv")
@@ -36,6 +37,7 @@ def forecast(
     common.check_other(output, {"DATA": data, "MODEL": model})
     network = dynamic_of(model)
     if network is not None:
+        refuse_without_effect(("unseen", False, "models of `fgrn fit`"))
         rows = TrackedRows(network, data, sequence, time, options)
         write_records(rows.named(network.predict(rows.columns, steps).as_dicts()), output, as_json)
         return

@@ -28,6 +28,7 @@ from ..tables.table_warnings import names_are_values, words_among_numbers
 from ..tables.text_reader import bad_row_error, infinite
 from . import common
 from .signals import stoppable
+from .without_effect import READING, refuse_without_effect
 from .wording import say, spoken
 
 if TYPE_CHECKING:
@@ -58,10 +59,15 @@ def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool,
         from . import networks  # which takes time to import, and is of no use for a table
 
         if networks.is_network(data):
+            refuse_without_effect((f"bins max_levels {READING}", False, "tables"))
             networks.summary(data, as_json, rescale)
             return
 
-    if data.endswith(".fgrn") and options["format_"] is None:
+    is_table = not data.endswith(".fgrn") or options["format_"] is not None
+    refuse_without_effect(
+        (f"bins max_levels {READING}", is_table, "tables"), ("rescale", False, "networks of other programs")
+    )
+    if not is_table:
         from ..files.model_file import load
 
         model = load(data)
@@ -139,15 +145,21 @@ def _commands_for(model: Any) -> str:
     has = {
         "prototypes": getattr(model, "prototypes_", None) is not None,
         "draw": True,
+        "report": hasattr(model, "report"),
         "predict": hasattr(model, "predict") and hasattr(model, "predict_proba"),
         "complete": hasattr(model, "complete"),
         "forecast": hasattr(model, "forecast"),
     }
     show, ask = (
-        " and ".join(f"`fgrn {name}`" for name in names if has[name])
-        for names in (("prototypes", "draw"), ("predict", "complete", "forecast"))
+        _enumerated([f"`fgrn {name}`" for name in names if has[name]])
+        for names in (("prototypes", "report", "draw"), ("predict", "complete", "forecast"))
     )
     return f"To see what it has learnt: {show}. To ask it: {ask}."
+
+
+def _enumerated(items: list[str]) -> str:
+    """Return items as text: "a", "a and b", "a, b and c"."""
+    return " and ".join([*([", ".join(items[:-1])] if items[1:] else []), *items[-1:]])
 
 
 def _looked_at(
@@ -300,4 +312,6 @@ def compare(data: str, sizes: str | None, criterion: str, epochs: int | None, sm
         common.as_json({"criterion": criterion, "best": best, "interrupted": interrupted, "tried": found.as_dicts()})
     else:
         say(str(found))
+        if tried is not None and found.best.n_hidden == max(tried) > 1 and not interrupted:
+            say("The best is the largest number that was tried: larger ones may be better still.")
     stopped.end()

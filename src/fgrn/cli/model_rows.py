@@ -111,7 +111,7 @@ def matched(model: LatentEstimator, rows: Stream, quiet: bool = False, kept: boo
     """
     remarks, first = Remarks(kept), 0
     told: set[type[Warning]] = set()
-    for table in common.finite(rows, model.schema_, model.schema_.continuous):
+    for table in common.finite(rows, model.schema_):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             yield table, matching(model, table, remarks)

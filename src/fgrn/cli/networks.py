@@ -14,6 +14,7 @@ from ..files.formats import FORMATS, READ_ONLY, READABLE, RESCALE, UNREADABLE
 from . import common
 from .answers import Answer
 from .given import code_of, given_help, known_of, parted, rows_of, with_evidence_added
+from .without_effect import READING, refuse_without_effect
 from .wording import say, spoken
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def any_model_of(
     """
     from .. import read
 
+    check_own_format(path, format, rescale)
     if not path.endswith(".fgrn"):
         return cast("FactoredModel | InfluenceDiagram", read(path, format, rescale=rescale or RESCALE))
     model = _loaded(path, slices)
@@ -83,6 +85,13 @@ def any_model_of(
         f"{path!r} is a model of a table, and a Bayesian network or factor graph is wanted. Ask it with "
         "`fgrn predict`, `complete` or `explain`."
     )
+
+
+def check_own_format(path: str, format: str | None, rescale: bool) -> None:
+    """Raise an error if an option for files of other programs is given with a model file."""
+    if path.endswith(".fgrn") and (format is not None or rescale):
+        option = "--rescale" if format is None else "--from"
+        raise click.UsageError(f"{option} is for files of other programs, and {path!r} is a model file: leave it out.")
 
 
 def model_of(path: str, format: str | None = None, rescale: bool = False) -> FactoredModel:
@@ -286,11 +295,11 @@ def query(
 ) -> None:  # fmt: skip
     """Query a network: the posterior distribution of its variables, and the probability of the evidence.
 
-    NETWORK is a BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE file. For one row of evidence a table with bars is shown, or
-    written with -o (variable, state, probability). For --evidence each row has its answer in columns, empty for an
-    impossible row; an empty cell is a missing value, and cells may also be weights, [.2,.8], or !=state. Words for
-    missing values that are states of the network, such as None, are states. A number is put into its bin if all states
-    of a variable are bins.
+    NETWORK is a BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE file, or a model file (.fgrn). For one row of evidence a table
+    with bars is shown, or written with -o (variable, state, probability). For --evidence each row has its answer in
+    columns, empty for an impossible row; an empty cell is a missing value, and cells may also be weights, [.2,.8], or
+    !=state. Words for missing values that are states of the network, such as None, are states. A number is put into its
+    bin if all states of a variable are bins.
     """
     asked = [
         option
@@ -319,6 +328,10 @@ def query(
         raise click.UsageError("--cost goes with --voi.")
     if (spread or picture) and not sensitivity:
         raise click.UsageError(f"{'--spread' if spread else '--picture'} goes with --sensitivity.")
+    refuse_without_effect(
+        ("seed", bool(drawn) or method == "sampling", "--sample and --method sampling"),
+        (READING, evidence is not None or learnt_from is not None, "the tables of --evidence and --learnt-from"),
+    )
     common.check_picture(picture)
     if output:
         common.check_table(output, as_json)

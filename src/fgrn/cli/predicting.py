@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -13,6 +14,7 @@ from ..tables.missing import MISSING
 from ..tables.writer import table_writer
 from . import common, model_rows
 from .new_columns import NewColumns
+from .without_effect import READING, refuse_without_effect
 from .wording import say, tell
 
 output_option = click.option("-o", "--output", default="-", show_default=True, metavar="FILE",
@@ -36,6 +38,7 @@ def predict(
     MODEL is a file written by `fgrn fit`; DATA a CSV, TSV or Parquet file, a folder or a 'glob*' of such, or - for
     standard input. Rows are read and written in batches, in their order, so that they need not fit into memory.
     """
+    refuse_without_effect(("keep", not (as_json and keep), "tables; JSON has the predictions alone"))
     common.check_table(output, as_json)
     common.check_other(output, {"DATA": data, "MODEL": model})
     estimator = common.estimator(model, unseen)
@@ -50,12 +53,7 @@ def predict(
     classes = estimator.classes_ if hasattr(estimator, "classes_") else np.arange(estimator.n_hidden_)
     if as_json:
         found = estimator.predict_proba(model_rows.matching(estimator, common.read_for(estimator, data, **options)))
-        common.as_json(
-            [
-                {"predicted": value, "probabilities": dict(zip(map(str, classes), row, strict=True))}
-                for value, row in zip(classes[found.argmax(axis=1)].tolist(), found.tolist(), strict=True)
-            ]
-        )
+        _print_predictions(classes[found.argmax(axis=1)], map(str, classes), found if proba else None)
         return
     word = estimator._y_name if hasattr(estimator, "classes_") else "cluster"
     written, beside = 0, NewColumns()
@@ -75,6 +73,15 @@ def predict(
     common.confirm(output, written)
 
 
+def _print_predictions(predicted: np.ndarray, labels: Iterable[str], beliefs: np.ndarray | None) -> None:
+    """Print the class or state of each row as JSON, with the probability of each if there are some."""
+    names, rows = list(labels), [{"predicted": one} for one in predicted.tolist()]
+    if beliefs is not None:
+        for row, shares in zip(rows, beliefs.tolist(), strict=True):
+            row["probabilities"] = dict(zip(names, shares, strict=True))
+    common.as_json(rows)
+
+
 def _predict_sequences(estimator: Any, table: Any, output: str, proba: bool, keep: bool, as_json: bool) -> None:
     """Write the state of each row of sequences: the Viterbi path, and the probability of each state."""
     known = model_rows.matching(estimator, table)
@@ -84,9 +91,7 @@ def _predict_sequences(estimator: Any, table: Any, output: str, proba: bool, kee
         warnings.simplefilter("ignore", FgrnWarning)  # the same as before, of the same rows
         beliefs = estimator.predict_proba(known, **along)
     if as_json:
-        labels = list(map(str, estimator.states_))
-        pairs = zip(states.tolist(), beliefs.tolist(), strict=True)
-        common.as_json([{"predicted": one, "probabilities": dict(zip(labels, row, strict=True))} for one, row in pairs])
+        _print_predictions(states, map(str, estimator.states_), beliefs if proba else None)
         return
     columns = {name: table[name] for name in table.column_names} if keep else {}
     beside = NewColumns()
@@ -128,6 +133,7 @@ def explain(model: str, data: str | None, row: int, given: tuple[str, ...], targ
 
     MODEL is a file written by `fgrn fit`. The contributions sum to the log-odds of the row.
     """
+    refuse_without_effect((f"row {READING}", data is not None, "DATA"))
     common.check_picture(picture)
     estimator = common.estimator(model, unseen)
     if not hasattr(estimator, "explain"):
@@ -224,8 +230,8 @@ def draw(
         networks.draw_graph(
             model, output, given, as_json, rescale, method=method, detail=detail, variables=only or None
         )
-    elif only or detail != "auto" or method != "exact":
-        raise click.UsageError("--only, --detail and --method are for Bayesian networks and factor graphs.")
+    elif only or detail != "auto" or method != "exact" or rescale:
+        raise click.UsageError("--only, --detail, --method and --rescale are for Bayesian networks and factor graphs.")
     else:
         _draw_network(model, output, given, as_json)
     if not as_json:

@@ -11,6 +11,7 @@ from ..core import printing
 from ..core.exceptions import FgrnError, SchemaError, counted, shortened, visible
 from ..core.whole_file import reason_of, write_whole
 from . import common, model_rows
+from .without_effect import READING, refuse_without_effect
 from .wording import say, tell
 
 TITLES = {"residuals": "Bivariate residuals", "profile": "Estimates on the boundary"}
@@ -42,8 +43,10 @@ def report(
     """Report a latent class analysis: class sizes, item-response probabilities, standard errors, criteria, fit.
 
     MODEL is a file written by `fgrn fit` without a target. The report is about the training rows, and is
-    stored in the file; for a large table it is not, and DATA, the table, is needed.
+    stored in the file; for a large table it is not, and DATA, the table, is needed: a CSV, TSV or Parquet file, or a
+    folder or a 'glob*' of such.
     """
+    refuse_without_effect((f"weights {READING}", data is not None, "DATA"))
     if html is not None:
         common.check_place(html, "a page, such as report.html", "--html")
         common.check_other(html, {"DATA": data, "MODEL": model}, "--html")
@@ -106,6 +109,7 @@ def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> Non
     The baseline is the distribution of a column over all of them, weighted by their shares. Of continuous columns the
     mean and the standard deviation are shown. MODEL is a file written by `fgrn fit`.
     """
+    refuse_without_effect(("most", not as_json, "text; JSON has all values"))
     common.check_picture(picture)
     estimator = common.estimator(model)
     found = getattr(estimator, "prototypes_", None)

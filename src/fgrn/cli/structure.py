@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..core.exceptions import FgrnError, LearningError, counted, nearest, visible
+from ..core.exceptions import FgrnError, LearningError, counted, nearest, shortened, visible
 from ..files.formats import EXTENSIONS
 from . import common, networks
 from .compiling import compile_aside
 from .signals import Stop, stoppable
+from .without_effect import refuse_without_effect
 from .wording import say, tell
 
 if TYPE_CHECKING:
@@ -81,12 +82,20 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | N
            **options: Any) -> None:  # fmt: skip
     """Find a Bayesian network in a table: which columns depend on which, and the tables.
 
-    DATA is a CSV, TSV or Parquet file. Columns with many distinct numbers are put in bins. Missing values are averaged
-    over (structural EM), in rounds: --method exact is exact within a round only, and --method pc refuses them. Ctrl-C
-    ends a search with the best network found so far, which is written; with --confidence, that of the samples which
-    were finished.
+    DATA is a CSV, TSV or Parquet file, or a folder or a 'glob*' of such. Columns with many distinct numbers are put in
+    bins. Missing values are averaged over (structural EM), in rounds: --method exact is exact within a round only, and
+    --method pc refuses them. Ctrl-C ends a search with the best network found so far, which is written; with
+    --confidence, that of the samples which were finished.
     """
     common.check_picture(picture)
+    method, score = options["method"], options["score"]
+    refuse_without_effect(
+        ("alpha", method == "pc", "--method pc"),
+        ("restarts", method in PATHS, "--method hill_climbing, tabu and order"),
+        ("start", method != "pc", "methods that search for the best score"),
+        ("equivalent_size", score == "bdeu", "--score bdeu"),
+        ("held_out", score == "log_likelihood", "--score log_likelihood"),
+    )
     if output:
         common.check_place(output, "a network, such as people.bif")
         common.check_other(output, {"DATA": data})
@@ -107,10 +116,16 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | N
     schema = Schema.infer(table, bins=bins, max_levels=max_levels)
     codes, states = schema.codes(table), schema.states
     how["hidden"] = dict(_hidden(text) for text in hidden)
+    if not hidden and all((column.codes >= 0).all() for column in codes.values()):
+        for option in filter(common.is_given, ("rounds", "draws")):
+            tell(f"--{option} has no effect: no value is missing, and no variable hidden.")
     names = [*states, *how["hidden"]]
     for name in ("required", "forbidden"):
         how[name] = [_arc(name, text, names) for text in how[name]]
     how["tiers"] = [_columns(text, names) for text in tiers] or None
+    free = [name for name in names if len(tiers) > 1 and not any(name in tier for tier in how["tiers"])]
+    if free:
+        tell(f"in no --tier, so that their arcs may have any direction: {shortened(map(repr, free))}.")
     path = how["method"] in PATHS
     signals = stoppable("move" if path else "sample") if path or confidence is not None else nullcontext(Stop())
     with ReadingProgress(not as_json) as reporter, signals as stopped:
@@ -214,9 +229,10 @@ def _tell_found(
     if record is not None and record.rounds:
         averaged = f"; missing values averaged over in {counted(len(record.rounds), 'round')} of structural EM"
         averaged += ", each of which is exact, the whole is not" if record.method == "exact" else ""
+    scored = "" if record is None else f"; {record.rule.name} score {record.score:,.2f} (larger is better)"
     say(visible(f"{counted(len(network.names), 'column')}, {counted(len(arcs), 'arc')}, "
                 f"{counted(network.free_parameters, 'free parameter')}"
-                + ("" if record is None else f"; {record.rule.name} {record.score:,.2f}") + averaged))  # fmt: skip
+                + scored + averaged))  # fmt: skip
     if interrupted:
         say(f"interrupted: {interrupted}")
     heads = ["column", "depends on"] if sure is None else ["parent", "child", "strength", "direction"]

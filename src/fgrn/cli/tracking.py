@@ -16,11 +16,15 @@ from ..tables.writer import table_writer
 from . import common
 from .given import column_of, known_columns
 from .predicting import output_option
+from .without_effect import refuse_without_effect
 from .wording import tell
 
 if TYPE_CHECKING:
     from ..bayes.dynamic import DynamicBayesianNetwork
     from ..tables.time_order import TimeOrder
+
+TOLERANCE = 1e-6
+"""The gain per row at which `--learn` ends."""
 
 METHODS = ("smooth", "filter", "path")
 
@@ -130,6 +134,7 @@ def track(
     DATA is a table with a row for each slice; values may be missing. Each state has its probability beside it.
     `fgrn forecast` predicts the slices after the last rows.
     """
+    refuse_without_effect(("epochs smoothing", learnt is not None, "--learn"))
     common.check_table(output, as_json)
     common.check_other(output, {"DATA": data, "NETWORK": network})
     if learnt is not None:
@@ -143,8 +148,11 @@ def track(
         )
     rows = TrackedRows(model, data, sequence, time, options)
     if learnt is not None:
-        history = model.learn(rows.columns, epochs=epochs, smoothing=smoothing, tolerance=1e-6, accelerate=True)
+        from ..learning.convergence import warn_if_gaining
+
+        history = model.learn(rows.columns, epochs=epochs, smoothing=smoothing, tolerance=TOLERANCE, accelerate=True)
         model.save(learnt)
+        warn_if_gaining("Learning", history, epochs, TOLERANCE, span=3)
         tell(
             f"written: {learnt} ({counted(history.epochs, 'epoch')}, log-likelihood {history.per_row[-1]:.4f} per row)"
         )

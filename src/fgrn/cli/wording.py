@@ -68,7 +68,7 @@ OPTIONS = {
 }
 """The option for each parameter that a message may name, with a placeholder for its value; none for a flag."""
 
-COMMANDS = {"max_hidden": "`fgrn compare --sizes`", "model": "`fgrn fit`"}
+COMMANDS = {"max_hidden": "`fgrn compare --sizes`", "model": "`fgrn fit`", "network": "`fgrn query`"}
 """The command for each parameter that is not an option."""
 
 

@@ -141,6 +141,8 @@ class ClassAnalysis(KeptRows):
         if self._kept is not None:
             model, rows = self._analysed(None, None)
             return bool(np.isclose(found.log_likelihood, rows.weights @ model.posterior(rows)[1], rtol=1e-9))
+        if self._saved_report is not None:
+            return bool(np.isclose(found.log_likelihood, self._saved_report.log_likelihood, rtol=1e-9))
         apart = abs(found.log_likelihood - self.history_.log_likelihood[-1])
         return not self.history_.converged or bool(apart <= SAME_ROWS * found.weight)
 

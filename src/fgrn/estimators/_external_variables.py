@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import settings
-from ..core.exceptions import LearningError
+from ..core.exceptions import LearningError, counted
 from ..statistics.distal_outcomes import (
     DistalOutcome,
     assigned_outcome,
@@ -38,13 +38,29 @@ class ExternalVariables(ClassAnalysis):
     def _refuse_swapped(self, given: Any, X: Any, what: str) -> None:
         """Raise an error if the two arguments seem to be exchanged: the first is the table of the model."""
         names = set(self.schema_)
-        if X is None or not names <= _column_names(given) or names <= _column_names(X):
+        if X is None or not names <= set(_columns_with_names(given)) or names <= set(_columns_with_names(X)):
             return
         if not is_array(X) or np.ndim(X) < 2:  # columns of an array have no names
             raise LearningError(
                 "The first argument has the columns of the model, and the second one, the table, lacks them. The order "
                 f"is: first {what}, then the table.",
                 remedies="swap the two",
+            )
+
+    def _refuse_other_length(self, values: Any, rows: Patterns, X: Any, what: str) -> None:
+        """Raise an error if there are not as many values as rows that the model was fitted on and has kept.
+
+        Of rows in memory those of weight 0 have kept their place. Of rows in files and batches they have not, and it is
+        not known where they were.
+        """
+        if X is not None or not self._fitted_on_stream:
+            return
+        count = len(frames.as_list(frames.as_column(values)))
+        if count != len(rows.codes):
+            raise LearningError(
+                f"{what} {counted(count, 'value')}, and the model was fitted on {counted(len(rows.codes), 'row')}: "
+                "rows of weight 0, and rows that could not be read and were skipped, are not among these.",
+                remedies=("leave out the values of these rows", "read the whole table and give it as X"),
             )
 
     def membership_regression(
@@ -91,6 +107,8 @@ class ExternalVariables(ClassAnalysis):
             )
         self._refuse_swapped(covariates, X, "covariates")
         model, given = self._analysed(X, sample_weight, merge=False)
+        for name, column in _columns_with_names(covariates).items():
+            self._refuse_other_length(column, given, X, f"The covariate {name!r} has")
         how = ErrorKind.of(len(given.codes), kind, weights, clusters, strata)
         model, rows = how.in_rows(model, given)
         scale = given.weight / rows.weight
@@ -168,6 +186,7 @@ class ExternalVariables(ClassAnalysis):
                 remedies='choose correction="ml" or steps=2, which have other kinds',
             )
         model, rows = self._analysed(X, sample_weight, merge=False)
+        self._refuse_other_length(outcome, rows, X, "The outcome has")
         how = ErrorKind.of(len(rows.codes), kind, weights, clusters, strata)
         model, rows = how.in_rows(model, rows)
         options = self._options() | {"checkpoint": None, "watch": None}
@@ -189,6 +208,6 @@ class ExternalVariables(ClassAnalysis):
         return joint_outcome(model, rows, outcome, fit, how, level)
 
 
-def _column_names(table: Any) -> set[str]:
-    """Return the column names of a mapping or a dataframe; none for anything else."""
-    return set(frames.columns(table)) if isinstance(table, Mapping) or frames.is_frame(table) else set()
+def _columns_with_names(table: Any) -> Mapping[str, Any]:
+    """Return the columns of a mapping or a dataframe; none for anything else."""
+    return frames.columns(table) if isinstance(table, Mapping) or frames.is_frame(table) else {}

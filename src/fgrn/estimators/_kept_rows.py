@@ -41,6 +41,8 @@ class KeptRows(Choosing):
     _kept: Evidence | None = None
     _fit_weights: np.ndarray | None = None
     """The weights of all rows that were given to fit; those of weight 0 are not among the rows that are kept."""
+    _fitted_on_stream: bool = False
+    """Whether the rows were read from files or batches, some of which may have been left out."""
 
     def _fit(self, X: Any, sample_weight: Any, classes: Classes | None = None, batch: bool = False) -> Self:
         if isinstance(sample_weight, Iterator):
@@ -48,6 +50,12 @@ class KeptRows(Choosing):
         super()._fit(X, sample_weight, classes, batch)
         plain = sample_weight is None or isinstance(sample_weight, Number)
         self._fit_weights = None if plain else numbers(frames.as_column(sample_weight))
+        self._fitted_on_stream = False
+        return self
+
+    def _fit_stream(self, X: Any, sample_weight: Any, target: Any = None, executor: Any = None) -> Self:
+        super()._fit_stream(X, sample_weight, target, executor)
+        self._fitted_on_stream = True
         return self
 
     def _fit_table(self, kind: str, table: EncodedTable, batch: bool = False) -> Self:

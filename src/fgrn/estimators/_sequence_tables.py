@@ -7,7 +7,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.exceptions import Remedy, TableWarning, unknown_name, warn
-from ..learning.encoding import without_columns
+from ..learning.encoding import table_of_source, without_columns
 from ..tables import frames
 from ..tables.encoded import Evidence
 from ..tables.time_order import TimeOrder, check_two_columns
@@ -72,12 +72,16 @@ class SequenceTables(ContinuousColumns):
                 X = frames.without_column(X, remembered)
         return X, found[0], found[1]
 
+    def _in_memory(self, X: Any) -> Any:
+        """Return a table, or the rows of files or batches as one: a sequence may continue from batch to batch."""
+        return table_of_source(X, self._missing_codes()) if frames.is_source(X) else X
+
     def _ordered(self, X: Any, sequence: Any, time: Any) -> tuple[Evidence, TimeOrder, Any]:
         """Return a table for prediction, sorted by time, and as given, without sequences and times."""
         if "network_" not in self.__dict__:
             check_is_fitted(self)
         check_two_columns(sequence, time)
-        features, ids, times = self._parted(X, sequence, time)
+        features, ids, times = self._parted(self._in_memory(X), sequence, time)
         table = self._encoded(self._coded(features), None)
         order = TimeOrder.of(table.rows, ids, times, self.step)
         return order.evidence(table), order, features

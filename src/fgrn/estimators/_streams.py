@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -58,8 +57,7 @@ def _encoded_stream(
 ) -> EncodedTable:
     look_first = model.schema is None or target is not None
     weights = checked_weight_name(sample_weight)
-    continuous = partial(_continuous, model, target)
-    rows = rows_of_source(X, executor, look_first, reporter, model._missing_codes(), continuous)
+    rows = rows_of_source(X, executor, look_first, reporter, model._missing_codes())
     found: dict[str, Any] = dict(rows.distinct(weights)) if look_first else {}
     _take_classes(model, found, target)
     coders: list[BySchema] = []
@@ -74,13 +72,6 @@ def _encoded_stream(
     coders[0].issue_warnings()
     model._take_units(table)
     return table
-
-
-def _continuous(model: LatentEstimator, target: Any, names: Sequence[str]) -> Sequence[str]:
-    """Return those of the columns that are continuous, or may be."""
-    features = [name for name in names if name != target]
-    found = model._continuous_columns(features)
-    return features if isinstance(found, str) else found
 
 
 def _take_classes(model: LatentEstimator, found: dict[str, Any], target: Any, classes: Any = None) -> None:
@@ -147,7 +138,7 @@ def online_batches(
     if not hasattr(model, "network_"):
         left_out = stream.left_out.copy()  # these rows are looked at once more
         look_first = model.schema is None or target is not None
-        found = dict(distinct_of_batches(stream, head, partial(_continuous, model, target))) if look_first else {}
+        found = dict(distinct_of_batches(stream, head)) if look_first else {}
         stream.left_out = left_out
         _take_classes(model, found, target, classes)
         _take_columns(model, list(head[0].columns), found, target)

@@ -193,7 +193,8 @@ def _refuse_flat(X: Any) -> None:
     """Raise an error if a single row or value is given instead of a table."""
     if isinstance(X, PathLike) or hasattr(X, "batches") or (isinstance(X, str) and "." in X):
         raise ValueError(
-            "Expected a 2D table in memory. For rows in files, predict batch by batch: for rows in fgrn.Stream(path)."
+            "Expected a 2D table in memory. Read a file first, such as with pandas.read_csv; or go through it batch by "
+            "batch: for rows in fgrn.Stream(path)."
         )
     first = X[0] if isinstance(X, (list, tuple)) and X else [()]
     if isinstance(first, Mapping):

@@ -288,7 +288,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
         """Return the state of each row (decoding), in the order of the table.
 
         Args:
-            X: the table.
+            X: the table, or a path, a glob or batches of rows, which are read into memory.
             sequence: as for `fit`; the column of that name, if there was one, unless given.
             time: the same.
             method: "viterbi", the most probable path of states, with missing values summed out; or "posterior", the
@@ -399,6 +399,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
             sequence: as for `fit`; the column of that name, if there was one, unless given.
             time: the same.
         """
+        X = self._in_memory(X)
         rows, order, features = self._ordered(X, sequence, time)
         columns, data = self._read(features, kept=True)
 

@@ -159,7 +159,7 @@ def load(path: str | os.PathLike[str]) -> Saved:
             return _read_model(file)
     except Refused as problem:
         raise ModelFileError(
-            f"{failed}: {problem.what}", value=str(place), remedies=problem.remedy
+            f"{failed}: {problem.what}", value=str(place), remedies=(*_as_network(place), problem.remedy)
         ) from problem.__cause__
     except FileNotFoundError as error:
         raise ModelFileError(
@@ -169,6 +169,15 @@ def load(path: str | os.PathLike[str]) -> Saved:
         raise ModelFileError(f"{failed}: {reason_of(error)}. Check the name and the permissions.") from error
     except MemoryError as error:
         raise ModelFileError(f"{failed}: there is too little memory for it. Use a larger machine.") from error
+
+
+def _as_network(place: Path) -> list[Remedy]:
+    """Return what to do about the file of a network that another program has written; nothing for others."""
+    from .formats import READABLE
+
+    if Path(place.name.removesuffix(".gz")).suffix.lower() not in READABLE:
+        return []
+    return [Remedy("read a network of another program", f"fgrn.read({str(place)!r})", network=...)]
 
 
 # From a network to bytes

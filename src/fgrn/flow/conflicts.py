@@ -6,6 +6,7 @@ import numpy as np
 
 from .. import engines
 from ..core.exceptions import ImpossibleEvidence
+from ..core.labels import Label
 from ..plan.plan import Plan
 from ..plan.schedule import Programs
 from ..tables.encoded import SOFT, Evidence
@@ -24,7 +25,14 @@ def explained(
     if not clash:
         return error
     named = [_value_text(plan, evidence, edge, row) for edge in clash]
-    why = f"{named[0]} cannot go with {' and '.join(named[1:])}" if named[1:] else f"{named[0]} cannot be"
+    if named[1:]:
+        why = f"{named[0]} cannot go with {' and '.join(named[1:])}"
+    else:
+        possible = _possible_states(plan, programs, values, evidence.take(slice(row, row + 1)), clash[0])
+        always = (
+            f", since it is always {possible[0]}, by its table or an intervention (do)" if len(possible) == 1 else ""
+        )
+        why = f"{named[0]} cannot be{always}"
     first = ". In the first of these rows," if error.rows[1:] else ":"
     return error.changed(message=f"this evidence has probability zero under the model{first} {why}.")
 
@@ -34,21 +42,32 @@ def _conflict(plan: Plan, programs: Programs, values: np.ndarray, row: Evidence)
     edges = [edge for edge in sorted(row.edges()) if row.has_evidence(edge)[0]]
     if len(edges) * len(plan.order) > MOST_WORK or not plan.is_tree:
         return []
-    engine = engines.get("reference")
-    program = programs.some([])
-
-    def impossible(without: int) -> bool:
-        codes = row.codes.copy()
-        for edge in [without, *dropped]:
-            codes[0, row.slot[edge]] = UNKNOWN
-        part = Evidence(codes, row.soft, row.slot, row.soft_offset, row.log_scale)
-        loaded = engine.prepare(plan, programs, program, part).load(values)
-        return bool(np.isneginf(loaded.propagate(["likelihood"]).log_likelihood[0]))
-
     dropped: list[int] = []
     for edge in edges:  # one after the other: each depends on those dropped before
-        dropped += [edge] if impossible(edge) else []
+        codes = row.codes.copy()
+        for gone in [edge, *dropped]:
+            codes[0, row.slot[gone]] = UNKNOWN
+        dropped += [] if _is_possible(plan, programs, values, row, codes) else [edge]
     return [edge for edge in edges if edge not in dropped]
+
+
+def _possible_states(plan: Plan, programs: Programs, values: np.ndarray, row: Evidence, edge: int) -> list[Label]:
+    """Return the labels of a variable that are possible without any evidence; none if there are too many to try."""
+    labels, found = plan.labels[edge], list[Label]()
+    if len(labels) * len(plan.order) > MOST_WORK:
+        return []
+    for code, label in enumerate(labels):
+        codes = np.full_like(row.codes, UNKNOWN)
+        codes[0, row.slot[edge]] = code
+        found += [label] if _is_possible(plan, programs, values, row, codes) else []
+    return found
+
+
+def _is_possible(plan: Plan, programs: Programs, values: np.ndarray, row: Evidence, codes: np.ndarray) -> bool:
+    """Return whether a row has a positive probability with these codes in place of its own."""
+    part = Evidence(codes, row.soft, row.slot, row.soft_offset, row.log_scale)
+    loaded = engines.get("reference").prepare(plan, programs, programs.some([]), part).load(values)
+    return not np.isneginf(loaded.propagate(["likelihood"]).log_likelihood[0])
 
 
 def _value_text(plan: Plan, evidence: Evidence, edge: int, row: int) -> str:

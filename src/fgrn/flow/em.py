@@ -29,11 +29,11 @@ from .history import History, training_record
 from .minibatch import one_pass
 from .mstep import Smoothing, engine_mstep, named_lines, uncounted, unmoved, updated
 from .parameters import Parameters, Specification, kept_by_engine, random_start
-from .rule import Rule
+from .rule import USUAL_EPOCHS, Rule
 from .start_queue import StartQueue
 
-__all__ = ["EStep", "ESteps", "ExplainingEStep", "History", "Keeper", "Outcome", "Rule", "Start", "Watcher",
-           "WholeEStep", "learn", "outcome", "training_record"]  # fmt: skip
+__all__ = ["USUAL_EPOCHS", "EStep", "ESteps", "ExplainingEStep", "History", "Keeper", "Outcome", "Rule", "Start",
+           "Watcher", "WholeEStep", "learn", "outcome", "training_record"]  # fmt: skip
 
 
 Outcome: TypeAlias = tuple[Parameters, History]

@@ -11,6 +11,9 @@ import numpy as np
 from ..core import settings
 from ..core.exceptions import LearningError, Remedy
 
+USUAL_EPOCHS = 20
+"""The number of epochs unless it is given."""
+
 STEPS = (0.55, 0.03)
 """The default first and last step of mini-batch EM."""
 
@@ -24,7 +27,7 @@ class Rule:
     patience    epochs without a better likelihood of the held-out rows, after which learning ends; None for any number
     """
 
-    epochs: int = 20
+    epochs: int = USUAL_EPOCHS
     cycles: int = 1
     tolerance: float = 0.0
     cycle_tolerance: float = 1e-10

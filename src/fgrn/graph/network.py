@@ -29,6 +29,7 @@ from ..flow.messages import Messages, Round
 from ..flow.mstep import Smoothing
 from ..flow.online import POWER, Online, OnlineEStep, check_online, expected, without_smoothing
 from ..learning import checkpoints
+from ..learning.convergence import warn_of_usual_epochs
 from ..learning.encoding import table_elsewhere
 from ..learning.execution import engine_for, merging
 from ..learning.layers import steps
@@ -166,7 +167,7 @@ class Network(WiredModel, Queries):
     def learn(
         self,
         data: frames.Data,
-        epochs: int = 20,
+        epochs: int | None = None,
         cycles: int = 1,
         smoothing: float | Mapping[str, Any] = 0.0,
         weights: Any = None,
@@ -204,7 +205,8 @@ class Network(WiredModel, Queries):
         Args:
             data: the rows to learn from: labels, codes, distributions and missing values, on any variable; or rows that
                 are not in memory: a path, a glob, an Arrow dataset, batches of rows, or a `Stream`.
-            epochs: the number of passes over the rows (T).
+            epochs: the number of passes over the rows (T). Unless given 20, with a ConvergenceWarning if these were not
+                enough.
             cycles: the number of updates of each table with the messages of one epoch (K); 1 is the incremental
                 algorithm.
             smoothing: a Dirichlet count per cell of every table, or a mapping from tables and priors to counts, each a
@@ -254,8 +256,9 @@ class Network(WiredModel, Queries):
         smoothing = settings.by_name(smoothing, self.variable) if isinstance(smoothing, Mapping) else smoothing
         settings.choice("holes", holes, ("expect", "ignore"))
         settings.choice("merge", merge, (True, False, None))
+        most = em.USUAL_EPOCHS if epochs is None else epochs
         rule = em.Rule(
-            epochs, cycles, tolerance, cycle_tolerance, starts, seed, accelerate, batch_size, step, patience
+            most, cycles, tolerance, cycle_tolerance, starts, seed, accelerate, batch_size, step, patience
         )  # fmt: skip
         check_patience(patience, validation)
         if executor is not None or frames.is_source(data):
@@ -278,7 +281,7 @@ class Network(WiredModel, Queries):
         programs = self._programs_for(plan, paused, table)
         with checkpoints.stage_journal(checkpoint, every, resume) as journal:
             engine, merge = checkpoints.as_begun(journal, table, engine, merge)
-            runner = engine_for(engine, plan, self._row_cost * table.rows * epochs * cycles, device, precision)
+            runner = engine_for(engine, plan, self._row_cost * table.rows * most * cycles, device, precision)
             if self.leaves is not None and runner.name == "torch":
                 runner = engines.get("cpu")  # numbers are read where the messages are made
             merge = merging(merge, rule, table)
@@ -304,6 +307,8 @@ class Network(WiredModel, Queries):
             batch.close()
         self._counted = None if online is None else (self._parameters, replace(online))
         self._trained += (record,)
+        if epochs is None and online is None:
+            warn_of_usual_epochs(history, rule)
         return history
 
     def online(self, weight: float = 0.0, power: float = POWER, effective_size: float | None = None) -> Online:

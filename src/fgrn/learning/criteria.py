@@ -132,6 +132,10 @@ class Candidate:
         )
 
 
+NAMES_OF_CRITERIA = {"aic": "AIC", "bic": "BIC", "caic": "CAIC", "sabic": "SABIC", "held_out": "held out"}
+"""The title of the column of each criterion that may decide."""
+
+
 @dataclass(frozen=True)
 class Selection:
     """The candidates that were tried, and the criterion by which the best is chosen."""
@@ -163,12 +167,13 @@ class Selection:
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         heads = ["hidden", "log-likelihood", "parameters", "AIC", "BIC", "CAIC", "SABIC"]
         heads += [*(["held out"] if self._has_held_out else []), "rel. entropy", "smallest class", ""]
+        mark = f"<- best {NAMES_OF_CRITERIA[self.criterion]}"
         rows = [
             [
                 f"{one.n_hidden}", f"{one.log_likelihood:,.1f}", f"{one.n_parameters:,}", f"{one.aic:,.1f}",
                 f"{one.bic:,.1f}", f"{one.caic:,.1f}", "-" if np.isnan(one.sabic) else f"{one.sabic:,.1f}",
                 *([f"{one.held_out:.4f}"] if self._has_held_out else []), f"{one.relative_entropy:.3f}",
-                f"{min(one.class_sizes):.1%}", "<- best" if one is self.best else "",
+                f"{min(one.class_sizes):.1%}", mark if one is self.best else "",
             ]
             for one in self.candidates
         ]  # fmt: skip

@@ -7,7 +7,7 @@ last bit, however the rows came in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -69,15 +69,6 @@ class WeightedBatch(NamedTuple):
 
 CodingFor = Callable[[Sequence[str]], Coding]
 """From the names of the columns to how they are read."""
-
-
-Those = Callable[[Sequence[str]], Collection[str]]
-"""From the names of the columns to some of them."""
-
-
-def none_of(names: Sequence[str]) -> Collection[str]:
-    """Return no names: see `Those`."""
-    return ()
 
 
 class CodedBatch(NamedTuple):
@@ -150,7 +141,6 @@ def rows_of_source(
     again: bool = False,
     reporter: ProgressReporter | None = None,
     missing: Sequence[Any] | None = None,
-    continuous: Those = none_of,
 ) -> Rows:
     """Return the rows of a source, read on this machine or by the workers of a cluster.
 
@@ -160,13 +150,12 @@ def rows_of_source(
         again: whether they are read more than once.
         reporter: receives the progress of reading.
         missing: the values that mean a missing one in text files, see `stream_of`.
-        continuous: which columns are continuous, for errors; none are on a cluster.
     """
     if executor is None:
         from ..tables.stream import stream_of
 
         stream = stream_of(data, missing)
-        return LocalRows(stream.again() if again else stream, continuous)
+        return LocalRows(stream.again() if again else stream)
     from .remote.cluster import RemoteRows
 
     return RemoteRows(data, executor, reporter)
@@ -211,12 +200,12 @@ def _state_codes(variables: Variables, continuous: tuple[str, ...], name: str, v
 class LocalRows:
     """Rows that are read on this machine; see `Rows`."""
 
-    def __init__(self, stream: Stream, continuous: Those = none_of) -> None:
-        self._stream, self._continuous = stream, continuous
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
 
     def distinct(self, weights: str | None) -> dict[str, Distinct]:
         """See `Rows`."""
-        found = distinct_values(self._stream, weights, self._continuous)
+        found = distinct_values(self._stream, weights)
         check_rows(self._stream.called, len(found), len(found), weights)
         return found
 
@@ -377,14 +366,16 @@ def _bad_rows(stream: Stream, batch: Batch, name: str, column: Any, coding: Codi
         place = int(found.codes[row])
         why, remedies = reasons[place].message.rstrip("."), reasons[place].remedies
         number, value = int(batch.numbers[row]), found.values[place]
-        kind = _not_a_number(value) if name in coding.continuous else "no level of it"
+        kind = _why_left_out(value, name in coding.continuous)
         stream.bad(batch.where, BadRow(number, why, kind, name, value, remedies=remedies))
     return bad
 
 
-def _not_a_number(value: Any) -> str:
-    """Return in a few words why a value cannot be in a continuous column."""
-    return "too large a number" if is_number(value) and np.isfinite(float(value)) else "not a finite number"
+def _why_left_out(value: Any, continuous: bool) -> str:
+    """Return in a few words why a value cannot be in a column, which is `continuous` or has levels."""
+    if is_number(value) and np.isfinite(float(value)):
+        return "too large a number" if continuous else "no level of it"
+    return "not a finite number" if continuous or is_number(value) else "no level of it"
 
 
 def _assembled(spool: Any, chunks: Sequence[_Chunk], coding: Coding, weighted: bool, cache: Any) -> Evidence:
@@ -424,7 +415,7 @@ def _read_bytes(file: Any, size: int) -> bytearray:
     return data
 
 
-def _finite(stream: Stream, batch: Batch, columns: Mapping[str, Any], continuous: Those) -> dict[str, Any]:
+def _finite(stream: Stream, batch: Batch, columns: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of a batch with infinite numbers replaced by NaN, each reported to the stream."""
     from ..tables.text_reader import infinite
 
@@ -435,23 +426,18 @@ def _finite(stream: Stream, batch: Batch, columns: Mapping[str, Any], continuous
         endless = np.isinf(column)
         if not endless.any():
             continue
-        is_continuous = name in continuous(list(columns))
         for row in np.flatnonzero(endless).tolist():
-            stream.bad(batch.where, infinite(int(batch.numbers[row]), name, float(column[row]), is_continuous))
+            stream.bad(batch.where, infinite(int(batch.numbers[row]), name, float(column[row])))
         out[name] = np.where(endless, np.nan, column)
     return out
 
 
-def distinct_values(stream: Stream, weights: str | None, continuous: Those = none_of) -> dict[str, Distinct]:
+def distinct_values(stream: Stream, weights: str | None) -> dict[str, Distinct]:
     """Return the distinct values of all columns of a stream but that of the weights."""
-    return distinct_of_batches(
-        stream, weighted_batches(stream.batches(), stream, weights, without_zero=True), continuous
-    )
+    return distinct_of_batches(stream, weighted_batches(stream.batches(), stream, weights, without_zero=True))
 
 
-def distinct_of_batches(
-    stream: Stream, batches: Iterable[WeightedBatch], continuous: Those = none_of
-) -> dict[str, Distinct]:
+def distinct_of_batches(stream: Stream, batches: Iterable[WeightedBatch]) -> dict[str, Distinct]:
     """Return the distinct values of all columns of some batches."""
-    finite = ((_finite(stream, batch, columns, continuous), weights) for batch, columns, weights in batches)
+    finite = ((_finite(stream, batch, columns), weights) for batch, columns, weights in batches)
     return distinct_by_column(finite)

@@ -159,5 +159,5 @@ def _distinct_values(column: Any, name: str, rows: bool) -> dict[Any, None]:
             row, endless = next(
                 (row, value) for row, value in enumerate(frames.as_list(column)) if value in (inf, -inf)
             )
-        raise SchemaError("infinity is in no bin, and no level.", row=row, column=name, value=endless, remedies=REPLACE)
+        raise SchemaError(f"{endless} is not a finite number.", row=row, column=name, value=endless, remedies=REPLACE)
     return found

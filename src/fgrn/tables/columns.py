@@ -258,7 +258,7 @@ def numeric(
         if np.isinf(numbers).any():
             row = int(np.isinf(numbers).argmax())
             value = float(numbers[row])
-            raise SchemaError(f"{value} is in no bin.", row=row, column=name, value=value, remedies=REPLACE)
+            raise SchemaError(f"{value} is not a finite number.", row=row, column=name, value=value, remedies=REPLACE)
     elif (wrong := first_beyond(numbers)) is not None:
         row, problem = wrong
         value = float(numbers[row])

@@ -76,11 +76,9 @@ class TextBatch(NamedTuple):
     missing: Mapping[str, Mapping[str, int]]
 
 
-def infinite(row: int, column: str, value: float, continuous: bool = False) -> BadRow:
-    """Return the BadRow for an infinite number; a `continuous` column has neither bins nor levels."""
-    if continuous:
-        return BadRow(row, f"{value} is not a finite number", "not a finite number", column, value)
-    return BadRow(row, f"{value} is in no bin, and no level", "no level of it", column, value)
+def infinite(row: int, column: str, value: float) -> BadRow:
+    """Return the BadRow for an infinite number, which no column may hold."""
+    return BadRow(row, f"{value} is not a finite number", "not a finite number", column, value)
 
 
 def bad_row_error(where: str, bad: BadRow) -> TableFileError:

@@ -270,6 +270,9 @@ def _decode_text(data: bytes, place: Path, kind: str | None) -> str:
             break
     else:
         if b"\x00" in data[:4096]:
+            if _suffix(place) == ".fgrn":
+                own = Remedy("load it", f"fgrn.load({str(place)!r})", model_file=...)
+                raise _cannot_be_read(place, "it is a model file of fgrn.", own)
             raise _cannot_be_read(place, "it is not a text file.")
         if data.lstrip()[:5] == b"<?xml":
             encoding = declared_encoding(data[:200].decode("latin-1")) or encoding

@@ -347,7 +347,7 @@ def serialise(document: Document) -> str:
     """Return a document as a BIF text; names that are not a single plain word are quoted."""
     check_directed(document, "BIF")
     rule = "it has no way to write a quotation mark or a control character"
-    check_representable(document, "BIF", _can_quote, _can_quote, rule, ", or write XMLBIF (.xml)", title=_can_quote)
+    check_representable(document, "BIF", _can_quote, _can_quote, rule, title=_can_quote)
     name = _quoted_if_needed(document.name) if document.name else "unknown"
     lines = [f"network {chr(34) + name + chr(34) if document.name == 'unknown' else name} {{"]
     lines += [*_write_properties(document, ""), "}"]

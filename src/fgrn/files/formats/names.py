@@ -41,7 +41,6 @@ def check_representable(
     name: Callable[[str], bool],
     label: Callable[[str], bool],
     rule: str,
-    instead: str,
     title: Callable[[str], bool] = is_plain,
 ) -> None:
     """Raise NetworkFileError if the format cannot represent a name or a label.
@@ -52,19 +51,17 @@ def check_representable(
         name: returns whether the format can represent the name of a variable.
         label: the same for the label of a state.
         rule: the rule for names and labels of this format, for messages.
-        instead: the formats that can represent it, for messages.
         title: the same as `name` for the name of the network.
     """
     check_title(document, format, title)
+    remedy = "Rename it, or write XDSL (.xdsl), which carries any name."
     for variable, labels in document.states.items():
         if not (is_plain(variable) and name(variable)):
-            raise NetworkFileError(
-                f"{format} cannot carry the name {short_repr(variable)}: {rule}. Rename it{instead}."
-            )
+            raise NetworkFileError(f"{format} cannot carry the name {short_repr(variable)}: {rule}. {remedy}")
         for one in labels:
             if not (is_plain(one) and label(one)):
                 state = f"{short_repr(one)}, a state of {short_repr(variable)}"
-                raise NetworkFileError(f"{format} cannot carry {state}: {rule}. Rename it{instead}.")
+                raise NetworkFileError(f"{format} cannot carry {state}: {rule}. {remedy}")
 
 
 def split_property(text: str) -> tuple[str, str]:

@@ -214,7 +214,7 @@ def serialise(document: Document) -> str:
     """Return a document as a NET text."""
     check_directed(document, "Hugin NET")
     rule = "names are letters, digits and underscores, do not begin with a digit and are not words of the format"
-    check_representable(document, "Hugin NET", _is_name, lambda _: True, rule, ", or write XMLBIF (.xml) or BIF (.bif)")
+    check_representable(document, "Hugin NET", _is_name, lambda _: True, rule)
     lines = ["net", "{"]
     lines += [f"  name = {_quoted_text(document.name)};"] if document.name else []
     lines += [*_write_properties(document, "", "name"), "}"]

@@ -57,7 +57,7 @@ def serialise(document: Document) -> str:
     """Return a document as an XMLBIF text."""
     check_directed(document, "XMLBIF")
     rule = "it is trimmed, and has no control characters"
-    check_representable(document, "XMLBIF", _is_trimmed, _is_trimmed, rule, ", or write BIF (.bif)", title=_is_trimmed)
+    check_representable(document, "XMLBIF", _is_trimmed, _is_trimmed, rule, title=_is_trimmed)
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<BIF VERSION="0.3">', "<NETWORK>"]
     lines += [text_element("NAME", document.name, 0), *_write_properties(document, "", 0)]
     for name, labels in document.states.items():
