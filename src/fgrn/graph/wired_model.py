@@ -233,11 +233,11 @@ class WiredModel:
         other.__setstate__(self.__getstate__())
         return other
 
-    def _with(self, parameters: Parameters) -> Self:
-        """Return a model of the same blocks with other parameters, sharing the plans of this one."""
+    def _with(self, parameters: Parameters, trained: tuple[dict[str, Any], ...] = ()) -> Self:
+        """Return a model of the same blocks with other parameters and training record, sharing the plans of this one."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other._parameters, other._trained, other._counted = parameters, (), None
+        other._parameters, other._trained, other._counted = parameters, trained, None
         return other
 
     def reset(self) -> None:
