@@ -27,8 +27,10 @@ are cliques, `star`; for structure search with missing values `joint_tables` and
 """
 
 
-def compile_aside(work: str) -> None:
+def compile_aside(work: str) -> bool:
     """Start a process that compiles the kernels of some `work`, a key of `KERNELS`, unless they are on disk already.
+
+    Returns whether it was started.
 
     It is not started if another one is at work, nor where it would gain nothing: on one processor, without a folder to
     keep compiled kernels in, or in a process that is one of several itself. A kernel waits for it at its first call
@@ -37,7 +39,7 @@ def compile_aside(work: str) -> None:
     from .kernels.cache import COMPILING, can_be_written
 
     if any(process.poll() is None for process in COMPILING.values()) or _kernel(KERNELS[work][0])._cache.is_kept():
-        return
+        return False
     has_python = "python" in Path(sys.executable or "").name.lower()
     if has_python and thread_count() > 1 and multiprocessing.parent_process() is None and can_be_written():
         command = [sys.executable, "-P", "-c", f"from fgrn.warming import compile_for; compile_for({work!r})"]
@@ -46,6 +48,8 @@ def compile_aside(work: str) -> None:
             process = subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere)
             COMPILING.update(dict.fromkeys(KERNELS[work], process))
             atexit.register(_terminate, process)
+            return True
+    return False
 
 
 def _kernel(name: str) -> Any:
