@@ -950,7 +950,7 @@ def test_a_second_network_that_is_none_is_refused(
         return container_bytes({**document, "decision": {**document["decision"], "second": second}}, tensors)
 
     monkeypatch.setattr(model_file, "container_bytes", forged)
-    (tmp_path / "m.fgrn").write_bytes(model_file._model_bytes(two_networks))
+    (tmp_path / "m.fgrn").write_bytes(model_file._model_bytes(two_networks, model_file._record_of(two_networks)))
     with pytest.raises(fgrn.ModelFileError, match=why):
         fgrn.load(tmp_path / "m.fgrn")
 

@@ -1,4 +1,4 @@
-"""The first `fgrn fit` on a machine: another process compiles the largest kernel meanwhile."""
+"""The first call on a machine: a second process compiles some of the kernels meanwhile."""
 
 from __future__ import annotations
 
@@ -7,21 +7,24 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from fgrn.cli.compiling import FEW_BYTES, compile_aside
+from fgrn.cli.compiling import FEW_BYTES, compile_for_table
+from fgrn.engines import compile_aside
 from fgrn.engines.kernels import cache
 from fgrn.engines.kernels.cache import COMPILING, KernelCache
+from fgrn.engines.second_process import KERNELS
 
 LEARN = """
 import json, sys
 import fgrn
-from fgrn.cli.compiling import compile_aside
+from fgrn.engines import compile_aside
 from fgrn.engines import kernels
 from fgrn.engines.kernels.cache import COMPILING
 
-compile_aside("-", "stars")
+compile_aside("stars")
 started = list(COMPILING)
 if sys.argv[1] == "failing":
     for process in COMPILING.values():
@@ -51,11 +54,11 @@ def test_a_kernel_compiled_by_another_process_is_loaded_and_one_that_failed_is_c
 SEARCH = """
 import json
 import fgrn
-from fgrn.cli.compiling import compile_aside
+from fgrn.engines import compile_aside
 from fgrn.engines.kernels import families, family_bits
 from fgrn.engines.kernels.cache import COMPILING
 
-compile_aside("-", "families")
+compile_aside("families")
 started = list(COMPILING)
 rows = range(200)
 fgrn.search({"a": [f"{row % 25}" for row in rows], "b": [f"{3 * row % 25}" for row in rows], "c": ["x", "y"] * 100})
@@ -69,8 +72,48 @@ print(json.dumps([started, [sum(one.cache_hits.values()) for one in used]]))
 def test_kernels_of_structure_search_are_compiled_by_the_other_process(tmp_path: Path) -> None:
     there = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", SEARCH], capture_output=True, text=True, env=there)
-    started = ["family_bits.scores_by_bits", "families.scores_beside"]
-    assert json.loads(done.stdout.splitlines()[-1]) == [started, [1, 1]]
+    started, loaded = json.loads(done.stdout.splitlines()[-1])
+    assert started == list(KERNELS["families"])
+    assert loaded == [1, 1]
+
+
+PYTHON = """
+import json, sys
+import numpy as np
+import fgrn
+from fgrn.engines import kernels
+
+codes = np.random.default_rng(0).integers(0, 3, (200, 4))
+data = {f"Y{i}": codes[:, i] for i in range(4)}
+if sys.argv[1] == "chain":
+    fgrn.hmm(dict.fromkeys(data, 3), hidden=2).learn(data, epochs=2, engine="cpu")
+    used = [kernels.star, kernels.scan]
+else:
+    arcs = [("Y0", "Y1"), ("Y0", "Y2"), ("Y1", "Y3"), ("Y2", "Y3")]
+    model = fgrn.BayesianNetwork(dict.fromkeys(data, 3), arcs)
+    model.learn({**data, "Y0": [None] * 200}, epochs=2, engine="cpu")
+    model.propagate({"Y1": data["Y1"]}, engine="cpu")
+    used = [kernels.cliques, kernels.star]
+print(json.dumps([sum(one.stats.cache_hits.values()) for one in used]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="one processor")
+@pytest.mark.parametrize("what", ["chain", "network"])
+def test_chains_and_bayesian_networks_share_the_kernels_with_a_second_process(what: str, tmp_path: Path) -> None:
+    there = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", PYTHON, what], capture_output=True, text=True, env=there, check=True)
+    assert json.loads(done.stdout.splitlines()[-1]) == [1, 0]  # loaded, and compiled here
+
+
+def test_a_process_that_is_one_of_several_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[object] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda *words, **_: started.append(words))
+    monkeypatch.setattr(KernelCache, "is_kept", lambda self: False)
+    monkeypatch.setattr("multiprocessing.parent_process", object)
+    compile_aside("stars")
+    assert not started
 
 
 def test_nothing_is_started_for_a_few_rows_or_a_kernel_that_is_there(
@@ -80,23 +123,28 @@ def test_nothing_is_started_for_a_few_rows_or_a_kernel_that_is_there(
     small.write_text("a,b\n1,2\n")
     large.write_text("a,b\n" + "1,2\n" * FEW_BYTES)
     started: list[object] = []
-    monkeypatch.setattr(subprocess, "Popen", lambda *words, **_: started.append(words))
+
+    def start(*words: object, **_: object) -> SimpleNamespace:
+        started.append(words)
+        return SimpleNamespace(poll=lambda: None)
+
+    monkeypatch.setattr(subprocess, "Popen", start)
     monkeypatch.setattr("atexit.register", lambda *_: None)
     monkeypatch.setattr(KernelCache, "is_kept", lambda self: False)
-    compile_aside(str(small), "stars")
+    compile_for_table(str(small), "stars")
     assert not started
-    monkeypatch.setattr("fgrn.cli.compiling.thread_count", lambda: 1)
-    compile_aside(str(large), "stars")
+    monkeypatch.setattr("fgrn.engines.second_process.thread_count", lambda: 1)
+    compile_for_table(str(large), "stars")
     assert not started
-    monkeypatch.setattr("fgrn.cli.compiling.thread_count", lambda: 2)
+    monkeypatch.setattr("fgrn.engines.second_process.thread_count", lambda: 2)
     with monkeypatch.context() as read_only:
         read_only.setattr(cache, "folders", lambda: [large / "no folder"])
-        compile_aside(str(large), "stars")
+        compile_for_table(str(large), "stars")
     assert not started  # what it compiles could not be kept
-    compile_aside(str(large), "stars")
-    compile_aside(str(large), "stars")
+    compile_for_table(str(large), "stars")
+    compile_for_table(str(large), "stars")
     assert len(started) == 1  # it is under way
     COMPILING.pop("stars.star")
     monkeypatch.setattr(KernelCache, "is_kept", lambda self: True)
-    compile_aside(str(large), "stars")
+    compile_for_table(str(large), "stars")
     assert len(started) == 1

@@ -199,7 +199,7 @@ def used(model: Any, path: Path) -> None:
                 raise
     model.save(path)  # what could be read can be written
     again = fgrn.load(path)
-    assert model_file._is_equal(again, model)
+    assert model_file._is_equal(again, model, model_file._record_of(model))
     with suppress(fgrn.FgrnError, ValueError):  # settings are checked when they are used
         if isinstance(model, fgrn.Network):
             model.learn({}, epochs=1)

@@ -62,6 +62,7 @@ def entry() -> None:
         from .cli import main
 
         status = main()
+        gc.freeze()  # objects that end with the process: looking for garbage among them would take a tenth of a second
     except KeyboardInterrupt:
         status = 130  # as `fgrn.cli.signals` has it
         print("interrupted", file=sys.stderr)

@@ -1,14 +1,8 @@
-"""`fgrn.warm`: compile or load the kernels of the CPU engine before the first request."""
+"""Kernels that are compiled in advance, by doing a little of the work that needs them: `fgrn.warm`, `compile_for`."""
 
 from __future__ import annotations
 
 from typing import cast
-
-import numpy as np
-
-from .bayes.bayesian import BayesianNetwork
-from .graph.chain import Chain
-from .graph.structures import hmm, lvm, stack
 
 ROWS = 32
 """More rows than those of which the CPU engine computes every message, so that all of its kernels are used."""
@@ -26,6 +20,12 @@ def warm() -> None:
     milliseconds for a row where the CPU engine takes half of one. A network of more than about a thousand columns has
     kernels of its own: make one query with `engine="cpu"` after this call.
     """
+    import numpy as np
+
+    from .bayes.bayesian import BayesianNetwork
+    from .graph.chain import Chain
+    from .graph.structures import hmm, lvm, stack
+
     rows = {"a": [0, 1] * (ROWS // 2), "b": [0, 0, 1, None] * (ROWS // 4)}
     for states in STATES:
         lvm({"a": states, "b": 2}, hidden=2).learn(rows, epochs=1, engine="cpu", merge=False)
@@ -42,3 +42,56 @@ def warm() -> None:
     arrow.propagate(rows, keep=["a"], parts=["marginal"], engine="cpu")
     collider = BayesianNetwork({"a": 2, "b": 2, "c": 2}, {"c": ["a", "b"]})
     collider.learn({**rows, "c": rows["b"]}, epochs=1, smoothing=1.0, engine="cpu")
+
+
+def compile_for(work: str) -> None:
+    """Compile the kernels of some work, a key of `engines.second_process.KERNELS`, by doing a little of it."""
+    {"stars": _learn_a_star, "chains": _learn_a_star, "cliques": _query_cliques, "families": _search}[work]()
+
+
+def _learn_a_star() -> None:
+    """Learn a latent variable model; the kernel of packs, which the waiting process compiles, runs as Python here."""
+    from .engines import kernels
+    from .graph.structures import lvm
+
+    kernels.pack = kernels.pack.py_func
+    lvm({"a": 2, "b": 2}, hidden=2).learn({"a": [0, 1], "b": [0, None]}, epochs=1, engine="cpu", merge=False)
+
+
+def _query_cliques() -> None:
+    """Query a junction tree; the kernel of packs, which the waiting process compiles, runs as Python here."""
+    from .bayes.bayesian import BayesianNetwork
+    from .engines import kernels
+
+    kernels.pack = kernels.pack.py_func
+    collider = BayesianNetwork({"a": 2, "b": 2, "c": 2}, {"c": ["a", "b"]})
+    collider.propagate({"a": [0, 1] * (ROWS // 2)}, engine="cpu")
+
+
+def _search() -> None:
+    """Search for a structure: columns of 30 states are counted by rows, those of two states as bits.
+
+    The last column is the product of two others, so that it gets two parents.
+    """
+    from .bayes.structure_search import search
+
+    rows = range(90)
+    table = {"a": [row % 30 for row in rows], "b": [7 * row % 30 for row in rows], "c": [row % 2 for row in rows],
+             "d": [row // 2 % 2 for row in rows], "e": [row % 2 * (row // 2 % 2) for row in rows]}  # fmt: skip
+    search(table, states={"a": 30, "b": 30, "c": 2, "d": 2, "e": 2}, method="hill_climbing")
+    _unpack_counts()
+
+
+def _unpack_counts() -> None:
+    """Unpack counts of a junction tree that are all zero: its other kernels are compiled by the waiting process."""
+    from .bayes.bayesian import BayesianNetwork
+    from .engines import kernels
+    from .engines.cpu import Cpu
+
+    kernels.pack, kernels.joint_tables = kernels.pack.py_func, lambda *_: 0.0
+    network = BayesianNetwork({"a": 2, "b": 2}, {"b": ["a"]})._tree_network()
+    plan = network._plan()
+    rows = network._encode_rows(plan, {"a": [0, None]})
+    programs = network._programs_for(plan, (), rows)
+    prepared = Cpu().by_tape(plan, programs, programs.counting, rows, rows.row_weights, None)
+    prepared.load(network._tables)._unpacked(prepared.zeros(), True)

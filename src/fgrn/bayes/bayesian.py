@@ -358,6 +358,7 @@ class BayesianNetwork(
             return history
         check_memory(self._tree, engine_memory(self._tree), self.memory_limit, LEARNING_REMEDIES)
         network = self._tree_network()
+        network._queried_by = "cliques"
         history = network.learn(
             data if elsewhere is None else elsewhere, epochs, cycles, smoothing, weights, holes, seed, starts=starts,
             tolerance=tolerance, only=only, watch=watch, checkpoint=checkpoint, every=every, resume=resume, **options,

@@ -7,6 +7,7 @@ neighbours. All pairs of columns are counted at once, as products of blocks of r
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf, log, prod
@@ -19,6 +20,7 @@ from ..core.exceptions import EvidenceError, LearningError, Remedy, SchemaError,
 from ..core.settings import Name
 from ..core.tree_centre import neighbours_of
 from ..core.variable import Variable
+from ..engines import ONE_BLAS_THREAD
 from ..flow import em
 from ..flow.evidence import encode
 from ..learning.convergence import warn_if_gaining
@@ -45,6 +47,9 @@ BLOCK_CELLS = 2**20
 
 LARGE_PAIR = 256
 """Joint states of two columns from which on rows are counted one by one: a product of zeros and ones takes longer."""
+
+LARGE_PRODUCT = 2**26
+"""Multiplications of such products, from which on they take longer than waking the threads of BLAS."""
 
 
 def chow_liu(
@@ -342,13 +347,15 @@ class ColumnPairs:
         count = len(self.sizes)
         gain, known = np.zeros((count, count)), np.zeros((count, count))
         tiles = list(self._tiles())
-        for codes, weights in self.groups:
-            for number, first in enumerate(tiles):
-                for second in tiles[number:]:
-                    counts = self._counted(codes, weights, first, second)
-                    gained, weight = _gain(counts, self._offsets(first), self._offsets(second))
-                    gain[first, second] += gained
-                    known[first, second] += weight
+        work = sum(self.sizes) ** 2 * sum(len(codes) for codes, _ in self.groups)
+        with ONE_BLAS_THREAD if work < LARGE_PRODUCT else nullcontext():
+            for codes, weights in self.groups:
+                for number, first in enumerate(tiles):
+                    for second in tiles[number:]:
+                        counts = self._counted(codes, weights, first, second)
+                        gained, weight = _gain(counts, self._offsets(first), self._offsets(second))
+                        gain[first, second] += gained
+                        known[first, second] += weight
         gain, known = (np.triu(upper) + np.triu(upper, 1).T for upper in (gain, known))  # to the last bit the same
         return gain / np.where(known > 0, known, 1), known
 

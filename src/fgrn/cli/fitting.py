@@ -19,7 +19,7 @@ from ..tables.stream_source import is_many
 from ..tables.text_source import no_file
 from . import common
 from .choosing import STRUCTURES, BinCount, Refining, check_choice
-from .compiling import compile_aside
+from .compiling import compile_for_table
 from .constraining import constraints_of
 from .fit_report import accuracy_report, batches_report, fit_report, show_fit
 from .schema_text import has_missing
@@ -232,7 +232,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     if not (online or streamed or data == "-" or Path(data).exists()):
         raise no_file(data)  # before what takes a second to import
     if kind in ("latent", "clusters") and not online and dask is None:
-        compile_aside(data, "stars")
+        compile_for_table(data, "stars", *(["scipy.optimize"] if target else []))
     estimator = estimator_of(kind, sizes, settings)
     if online:
         rows = common.stream(data, batch=batch, **options)

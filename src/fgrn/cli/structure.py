@@ -12,7 +12,7 @@ import click
 from ..core.exceptions import FgrnError, LearningError, counted, nearest, shortened, visible
 from ..files.formats import EXTENSIONS
 from . import common, networks
-from .compiling import compile_aside
+from .compiling import compile_for_table
 from .signals import Stop, stoppable
 from .without_effect import refuse_without_effect
 from .wording import say, tell
@@ -103,7 +103,7 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | N
             raise click.UsageError(
                 f"-o is {output!r}: the extension of its name must be that of a format: .fgrn, {', '.join(EXTENSIONS)}."
             )
-    compile_aside(data, "families")
+    compile_for_table(data, "families")
     from ..bayes.arc_confidence import arc_confidence
     from ..bayes.structure_search import search as search_table
     from ..core.progress import ReadingProgress

@@ -296,12 +296,18 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         target, hidden, observed = self._class_name(), self._hidden_name(), self._observed()
         tree = cache(lambda table: tree_of_columns(observed, target, table, "aic"))  # the same for all sizes
 
-        def built(size: int, table: Evidence) -> Network:
+        @cache
+        def built_alike(size: int) -> Network:
+            """Return a network that is the same whatever the rows are: their parts share its plans."""
             if structure == "shared":
                 return self._network(size)
+            return structures.class_mixture(observed, target, rows.states(size, len(self.classes_)), name=hidden)
+
+        def built(size: int, table: Evidence) -> Network:
+            if structure in ("shared", "per_class"):
+                alike = built_alike(size)
+                return alike._with_parameters(alike._parameters)
             states = rows.states(size, len(self.classes_))
-            if structure == "per_class":
-                return structures.class_mixture(observed, target, states, name=hidden)
             if structure == "tree":
                 return class_hidden_tree(observed, target, states, table, seed=seed, name=hidden)
             return class_tree_mixture(observed, target, states, tree(table), name=hidden)

@@ -28,7 +28,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -82,8 +82,9 @@ def save(model: Saved, path: str | os.PathLike[str]) -> None:
     place = Path(path)
     failed = f"The model cannot be saved as {str(place)!r}"
     try:
-        data = _model_bytes(model)
-        if not _is_equal(_read_model(io.BytesIO(data)), model):
+        record = _record_of(model)
+        data = _model_bytes(model, record)
+        if not _is_equal(_read_model(io.BytesIO(data)), model, record):
             raise Refused("it would be read back differently; please report this.")
     except Refused as problem:
         raise ModelFileError(f"{failed}: {problem.what}", value=str(place)) from problem
@@ -97,8 +98,14 @@ def save(model: Saved, path: str | os.PathLike[str]) -> None:
         ) from error
 
 
-def _model_bytes(model: Saved) -> bytes:
-    """Return the bytes of the model file of a network or an estimator."""
+def _record_of(model: Saved) -> dict[str, Any]:
+    """Return the record of an estimator, which takes a while where it has a report; an empty one for a network."""
+    is_estimator = hasattr(model, "network_")
+    return estimator_record(cast("LatentEstimator", model)) if is_estimator else {}
+
+
+def _model_bytes(model: Saved, record: dict[str, Any]) -> bytes:
+    """Return the bytes of the model file of a network, or of an estimator with its record."""
     if isinstance(model, FactoredModel):
         return container_bytes(*factored_file.encode_factored(model, HEAD))
     if isinstance(model, InfluenceDiagram):
@@ -109,7 +116,7 @@ def _model_bytes(model: Saved) -> bytes:
         return _network_bytes(model, {})
     if isinstance(model, TreeMixture):
         return _network_bytes(model.network, *mixture_parts(model))
-    beside: dict[str, Any] = {"estimator": estimator_record(model)}
+    beside: dict[str, Any] = {"estimator": record}
     arrays: dict[str, np.ndarray] = {}
     if hasattr(model, "decision_network_"):
         beside["decision"], arrays["decision"] = {"tensor": "decision"}, model.decision_network_._parameters.values
@@ -136,17 +143,17 @@ def _read_model(file: Readable) -> Saved:
     return estimator
 
 
-def _is_equal(again: Any, model: Any) -> bool:
-    """Return whether a model read back from a file equals the one to be saved."""
+def _is_equal(again: Any, model: Any, record: dict[str, Any]) -> bool:
+    """Return whether a model read back from a file equals the one to be saved; `record` is that of an estimator."""
     if isinstance(model, (FactoredModel, InfluenceDiagram, DynamicBayesianNetwork, TreeMixture)):
         return bool(again == model)
     if isinstance(model, Network):
         return bool(again == model and again.online_state == model.online_state)
     return (
-        _is_equal(again.network_, model.network_)
+        _is_equal(again.network_, model.network_, {})
         and again._decision.networks == model._decision.networks
         and getattr(again, "mixture_", None) == getattr(model, "mixture_", None)
-        and estimator_record(again) == estimator_record(model)
+        and estimator_record(again) == record
     )
 
 

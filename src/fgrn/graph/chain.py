@@ -220,6 +220,8 @@ class Chain(Network):
             which = np.cumsum(begins) - 1
             if not np.array_equal(weights, weights[np.flatnonzero(begins)][which]):
                 raise EvidenceError("All rows of a sequence must have the same weight.")
+            if engine.name == "cpu" and self.leaves is None:
+                engines.compile_aside("chains")
             return SequenceEStep(self._sequences(engine, plan, evidence, options["threads"]), options["expect"])
 
         return along_rows

@@ -116,9 +116,7 @@ class ClassFamily:
 
     def with_tables(self, model: Network, values: np.ndarray) -> Network:
         """See `Family`."""
-        other = model.copy()
-        other._parameters = replace(model._parameters, values=values)
-        return other
+        return model._with_parameters(replace(model._parameters, values=values), model._trained)
 
     def chances(self, model: Network, rows: Evidence) -> np.ndarray:
         """See `Family`."""

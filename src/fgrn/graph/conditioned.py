@@ -26,7 +26,7 @@ import numpy as np
 from ..core.exceptions import ImpossibleEvidence
 from ..core.labels import code_type
 from ..core.variable import Variable
-from ..engines import Engine
+from ..engines import Engine, compile_aside
 from ..flow.counts import CountingMethod, Counts, LocalEStep
 from ..flow.esteps import EStep, WholeEStep
 from ..plan.plan import Plan
@@ -44,13 +44,26 @@ MOST_CELLS = 2**23
 """Cells that are visited to sum out the missing values of all rows."""
 
 
-def estep_of_rows(engine: Engine, plan: Plan, programs: Programs, evidence: Evidence, **options: Any) -> WholeEStep:
-    """Return the E-step over rows; for junction trees with one hidden variable per row, that of an equivalent star."""
+def estep_of_rows(
+    engine: Engine,
+    plan: Plan,
+    programs: Programs,
+    evidence: Evidence,
+    queried_by: str | None = None,
+    **options: Any,
+) -> WholeEStep:
+    """Return the E-step over rows; for junction trees with one hidden variable per row, that of an equivalent star.
+
+    The kernels of a star are not those of queries to the junction tree, which `queried_by` names, if any are expected:
+    a second process compiles them, if that was never done.
+    """
     whole = LocalEStep(engine, plan, programs, evidence, **options)
     tables = None if engine.name == "torch" else _tables_of(plan, evidence)
     found = None if tables is None else _star_of(tables, evidence)
     if found is None:
         return whole
+    if queried_by is not None and engine.name == "cpu":
+        compile_aside(queried_by)
     rest = replace(whole, evidence=evidence.take(found.others)) if len(found.others) else None
     return ConditionedEStep(whole, found.sums, found.estep(whole), rest)
 

@@ -435,7 +435,7 @@ class Network(WiredModel, Queries):
     def _estep(self, engine: engines.Engine, plan: Plan, programs: Programs, **options: Any) -> EStepOf:
         from .conditioned import estep_of_rows
 
-        return partial(estep_of_rows, engine, plan, programs, **options)
+        return partial(estep_of_rows, engine, plan, programs, queried_by=self._queried_by, **options)
 
     def _structure(self, plan: Plan) -> tuple[object, ...]:
         return (plan,)

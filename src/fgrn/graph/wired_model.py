@@ -39,6 +39,7 @@ class WiredModel:
 
     _row_cost: ClassVar[int] = 1  # how much longer the reference engine takes for a row than for one of a network
     _preferred_engine: str | None = None  # see `engine_for`
+    _queried_by: str | None = None  # kernels of queries, a key of `second_process.KERNELS`, to compile while it learns
     _cannot: ClassVar[Mapping[str, str]] = {}
     """The operations that this kind of network does not support, with the reason as text."""
 
@@ -228,11 +229,11 @@ class WiredModel:
         other.__setstate__(self.__getstate__())
         return other
 
-    def _with_parameters(self, parameters: Parameters) -> Self:
-        """Return a model of the same blocks with other parameters, sharing the plans of this one."""
+    def _with_parameters(self, parameters: Parameters, trained: tuple[dict[str, Any], ...] = ()) -> Self:
+        """Return a model of the same blocks with other parameters and training record, which shares its plans."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other._parameters, other._trained, other._counted = parameters, (), None
+        other._parameters, other._trained, other._counted = parameters, trained, None
         return other
 
     def reset(self) -> None:

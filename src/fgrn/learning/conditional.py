@@ -167,8 +167,9 @@ class _Pull:
 
     def __call__(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         off = z - self._centre
-        step = self._steps * np.diff(off, append=0.0)
-        cost = 0.5 * float(self._cells @ off**2 + step @ np.diff(off, append=0.0))
+        gaps = np.append(off[1:], 0.0) - off
+        step = self._steps * gaps
+        cost = 0.5 * float(self._cells @ off**2 + step @ gaps)
         uphill = self._cells * off - step
         uphill[1:] += step[:-1]
         return cost, uphill

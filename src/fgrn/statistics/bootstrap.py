@@ -204,7 +204,7 @@ def bootstrap_fit(
         other = goodness_of_fit(refit(drawn, model.n_classes, _seed(generator)), drawn, parameters)
         larger += [a.value >= b.value for a, b in zip(other.statistics, found.statistics, strict=True)]
     p = ((1 + larger) / (1 + replicates)).tolist()
-    tested = tuple(replace(one, p=chance) for one, chance in zip(found.statistics, p, strict=True))
+    tested = tuple(replace(one, drawn=chance) for one, chance in zip(found.statistics, p, strict=True))
     return replace(found, statistics=tested, replicates=replicates)
 
 

@@ -18,12 +18,14 @@ logarithms of variances of continuous columns are the last (`ContinuousItems`); 
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from ..core.exceptions import LearningError
+from ..engines import ONE_BLAS_THREAD
 from .continuous_items import FreeMoments
 from .latent_classes import ClassLogits, LatentClasses, Patterns
 
@@ -35,6 +37,9 @@ SINGULAR = 1e-9
 
 MOST_FREE = 5000
 """Free parameters whose information matrix is made, at most: it has their square of numbers, and takes their cube."""
+
+LARGE = 500
+"""Parameters from which on the inverse of the information matrix takes longer than waking the threads of BLAS."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -403,9 +408,10 @@ def _positive_inverse(matrix: np.ndarray) -> np.ndarray | None:
 
     if not len(matrix):
         return None
-    factor, failed = dpotrf(matrix, lower=1)
-    if failed:
-        return None
-    lower, failed = dpotri(factor, lower=1)
+    with ONE_BLAS_THREAD if len(matrix) < LARGE else nullcontext():
+        factor, failed = dpotrf(matrix, lower=1)
+        if failed:
+            return None
+        lower, failed = dpotri(factor, lower=1)
     found: np.ndarray = np.tril(lower) + np.tril(lower, -1).T
     return None if failed else found

@@ -39,12 +39,22 @@ LARGEST = 1e308
 
 @dataclass(frozen=True)
 class FitStatistic:
-    """One statistic of fit: its name, value, degrees of freedom, and p-value; None where there is no test."""
+    """One statistic of fit: its name, value, degrees of freedom, and p-value.
+
+    `drawn` is the p-value from tables drawn from the model, None if none were drawn.
+    """
 
     name: str
     value: float
     df: int
-    p: float | None
+    drawn: float | None = None
+
+    @cached_property
+    def p(self) -> float | None:
+        """The p-value: from drawn tables, else of the chi-square distribution; None where there is no test."""
+        if self.drawn is not None:
+            return self.drawn
+        return chi_square_tail(self.value, float(self.df)) if 0 < self.df < LARGEST else None
 
 
 @dataclass(frozen=True)
@@ -109,7 +119,7 @@ class GoodnessOfFit(Result):
 
     def as_dicts(self) -> list[dict[str, Any]]:
         """Return one mapping per statistic."""
-        return [asdict(one) for one in self.statistics]
+        return [{"name": one.name, "value": one.value, "df": one.df, "p": one.p} for one in self.statistics]
 
     def to_frame(self) -> Any:
         """Return the statistics as a pandas data frame; p is missing where there is no test."""
@@ -163,14 +173,10 @@ def _at_most_a_float(observed: np.ndarray, logs: np.ndarray) -> float:
 
 
 def statistics_of(values: Sequence[float], df: int) -> tuple[FitStatistic, ...]:
-    """Return the statistics likelihood ratio, Pearson and Cressie-Read with these values, and their p-values."""
-    freedom = float(df) if 0 < df < LARGEST else None
+    """Return the statistics likelihood ratio, Pearson and Cressie-Read with these values."""
     names = ("likelihood ratio G2", "Pearson X2", "Cressie-Read")
     positive = [max(value, 0.0) for value in values]  # but for rounding
-    return tuple(
-        FitStatistic(name, value, df, None if freedom is None else chi_square_tail(value, freedom))
-        for name, value in zip(names, positive, strict=True)
-    )
+    return tuple(FitStatistic(name, value, df) for name, value in zip(names, positive, strict=True))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ symmetric interval if that is farther away.
 
 from __future__ import annotations
 
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,12 @@ def check_level(level: Any) -> None:
 
 def half_width(errors: np.ndarray, level: float) -> np.ndarray:
     """Return half the width of a normal confidence interval with these standard errors."""
-    from scipy.special import ndtri
+    return normal_limit(level) * errors
 
-    found: np.ndarray = ndtri((1 + level) / 2) * errors
-    return found
+
+def normal_limit(level: float) -> float:
+    """Return the number z such that a standard normal variable is between -z and z with probability `level`."""
+    return NormalDist().inv_cdf((1 + level) / 2)
 
 
 def probability_limits(
@@ -47,17 +50,21 @@ def probability_limits(
         rows: how many rows each was estimated from.
         level: of the intervals.
     """
-    from scipy.special import expit, logit
-
     spread, half = estimates * (1 - estimates), half_width(errors, level)
     inner = ~zeros & ~ones & np.isfinite(errors)
     low, high = np.zeros(estimates.shape), np.ones(estimates.shape)
     certain = inner & (spread <= 0)
     low[certain], high[certain] = estimates[certain], estimates[certain]
     inner &= spread > 0
-    middle, far = logit(estimates[inner]), half[inner] / spread[inner]
-    low[inner], high[inner] = expit(middle - far), expit(middle + far)
+    middle, far = np.log(estimates[inner]) - np.log1p(-estimates[inner]), half[inner] / spread[inner]
+    low[inner], high[inner] = _from_logit(middle - far), _from_logit(middle + far)
     unseen = 1 - (1 - level) ** (1 / np.maximum(rows, 1e-9))
     high[zeros] = np.minimum(np.maximum(estimates + half, unseen), 1.0)[zeros]
     low[ones] = np.maximum(np.minimum(estimates - half, 1 - unseen), 0.0)[ones]
     return low, high
+
+
+def _from_logit(numbers: np.ndarray) -> np.ndarray:
+    """Return the probabilities with these logits."""
+    found: np.ndarray = np.exp(-np.logaddexp(0.0, -numbers))
+    return found

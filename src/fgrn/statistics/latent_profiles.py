@@ -18,6 +18,7 @@ from ..core.labels import Label
 from ..core.printing import html_table, text_table
 from .continuous_items import ContinuousItems
 from .fisher_information import Information, Inverse
+from .intervals import normal_limit
 from .latent_classes import ClassLogits, LatentClasses, Patterns
 from .results import Result
 from .standard_errors import ErrorKind, StandardErrors, errors_by, errors_of
@@ -168,9 +169,7 @@ class MomentErrors:
         cls, items: ContinuousItems, found: Information, inverse: Inverse, covariance: np.ndarray, level: float
     ) -> MomentErrors:
         """Return standard errors from the covariance matrix of the parameters, (F, F)."""
-        from scipy.special import ndtri
-
-        jacobian, wide = found.moment_jacobian(), float(ndtri((1 + level) / 2))
+        jacobian, wide = found.moment_jacobian(), normal_limit(level)
         spread = np.sqrt(np.maximum(np.einsum("cf,fg,cg->c", jacobian, covariance, jacobian, optimize=True), 0.0))
         lost = np.abs(jacobian @ inverse.undetermined).max(axis=1, initial=0.0) > UNDETERMINED
         values, half = items.values, items.means.size

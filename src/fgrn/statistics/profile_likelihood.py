@@ -22,7 +22,7 @@ from ..core.exceptions import ImpossibleEvidence, LearningError, Remedy, unknown
 from ..core.labels import Label
 from ..core.printing import html_table, text_table
 from .alignment import nearest_order
-from .intervals import check_level
+from .intervals import check_level, normal_limit
 from .latent_classes import LatentClasses, Patterns
 from .results import Result
 from .standard_errors import ErrorKind, standard_errors
@@ -120,12 +120,10 @@ def profile_intervals(
         fit: how a model with one probability held is fitted.
         level: of the intervals.
     """
-    from scipy.special import ndtri
-
     check_level(level)
     cells = _profiled_cells(model, rows, which)
     best = fit(model, rows, None) if cells else model
-    value, most = _log_likelihood_of(best, rows), float(ndtri((1 + level) / 2))
+    value, most = _log_likelihood_of(best, rows), normal_limit(level)
     found = []
     for cell in cells:
         top = _largest_value(best, cell)

@@ -20,6 +20,7 @@ from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import numba
@@ -43,10 +44,10 @@ A program that sets up no logging writes the latter to standard error: nobody wo
 """
 
 COMPILING: dict[str, subprocess.Popen[bytes]] = {}
-"""Processes that compile a kernel for this one, by the kernel's name (`fgrn.cli.compiling.compile_aside`)."""
+"""Processes that compile a kernel for this one, by the kernel's name (`engines.second_process.compile_aside`)."""
 
-MOST_SECONDS = 60
-"""How long to wait for such a process; then the kernel is compiled here."""
+MOST_SECONDS, PAUSE = 60, 0.005
+"""How long to wait for such a process, then the kernel is compiled here; and how long between two looks at the disk."""
 
 
 def folders() -> list[Path]:
@@ -100,14 +101,21 @@ class KernelCache(NullCache):  # type: ignore[misc]  # numba is not typed
             _Said.compiling = True
             LOG.warning("fgrn is compiling kernels (%s, ...), once on this machine: a few seconds", self.kernel_name)
         if (process := COMPILING.pop(self.kernel_name, None)) is not None:
-            try:
-                process.wait(MOST_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-            found = self._loaded(name, target_context)
+            found = self._awaited(process, name, target_context)
         if found is None:
             LOG.info("compiling the kernel %s", self._name)
         return found
+
+    def _awaited(self, process: subprocess.Popen[bytes], name: str, target_context: Any) -> Any:
+        """The compiled version that another process writes to a file of this name; None if it ends without it."""
+        end = monotonic() + MOST_SECONDS
+        while process.poll() is None:
+            if (found := self._loaded(name, target_context)) is not None:
+                return found
+            if monotonic() > end:
+                process.kill()
+            sleep(PAUSE)
+        return self._loaded(name, target_context)
 
     def _loaded(self, name: str, target_context: Any) -> Any:
         """The compiled version in a file of this name, None if no folder has a good one.

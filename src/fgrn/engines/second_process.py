@@ -1,0 +1,64 @@
+"""The first call on a machine: a second process compiles some of the kernels, while this one compiles others."""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing
+import subprocess
+import sys
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from .row_blocks import thread_count
+
+KERNELS = {
+    "stars": ("stars.star",),
+    "chains": ("stars.star",),
+    "cliques": ("cliques.cliques", "packing.joint_tables"),
+    "families": ("family_bits.scores_by_bits", "families.scores_beside", "families.refine", "packing.unpacked"),
+}
+"""By kind of work, the kernels that a second process compiles (`fgrn.warming.compile_for`), MODULE.FUNCTION.
+
+The first of them is needed whatever the table is. What is not listed is compiled meanwhile where it is called: `pack`;
+for chains also `joint_tables`, `star_messages` and `scan`; for a Bayesian network with a hidden variable, whose queries
+are cliques, `star`; for structure search with missing values `joint_tables` and `cliques`.
+"""
+
+
+def compile_aside(work: str) -> bool:
+    """Start a process that compiles the kernels of some `work`, a key of `KERNELS`, unless they are on disk already.
+
+    Returns whether it was started.
+
+    It is not started if another one is at work, nor where it would gain nothing: on one processor, without a folder to
+    keep compiled kernels in, or in a process that is one of several itself. A kernel waits for it at its first call
+    (`KernelCache.load_overload`), and is compiled there if the process failed.
+    """
+    from .kernels.cache import COMPILING, can_be_written
+
+    if any(process.poll() is None for process in COMPILING.values()) or _kernel(KERNELS[work][0])._cache.is_kept():
+        return False
+    has_python = "python" in Path(sys.executable or "").name.lower()
+    if has_python and thread_count() > 1 and multiprocessing.parent_process() is None and can_be_written():
+        command = [sys.executable, "-P", "-c", f"from fgrn.warming import compile_for; compile_for({work!r})"]
+        nowhere = subprocess.DEVNULL
+        with suppress(OSError):
+            process = subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere)
+            COMPILING.update(dict.fromkeys(KERNELS[work], process))
+            atexit.register(_terminate, process)
+            return True
+    return False
+
+
+def _kernel(name: str) -> Any:
+    """Return a kernel by its name, MODULE.FUNCTION."""
+    module, _, function = name.partition(".")
+    return getattr(import_module(f".kernels.{module}", __package__), function)
+
+
+def _terminate(process: subprocess.Popen[bytes]) -> None:
+    """End a process that nobody waits for any more."""
+    process.terminate()
+    process.wait()
