@@ -17,7 +17,7 @@ from fgrn.engines import kernels, registry, star_counts
 from fgrn.engines.reference import Reference
 from fgrn.flow import em
 from fgrn.flow.counts import CountingMethod
-from fgrn.flow.rule import Rule
+from fgrn.flow.em_settings import Rule
 from fgrn.learning import execution
 from fgrn.learning.execution import Execution
 from fgrn.learning.remote.remote_estep import RemoteEStep

@@ -16,8 +16,8 @@ from strategies import SmallNetwork, networks_with_evidence, weights
 
 import fgrn
 from fgrn import LearningError
+from fgrn.flow.em_settings import Rule
 from fgrn.flow.gaussian_leaves import GaussianLeaves
-from fgrn.flow.rule import Rule
 from fgrn.tables.encoded import Evidence
 
 STATES = {"a": 2, "b": 3, "c": 2, "d": 3}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from . import kernels, star_counts, wide
+from . import clique_rows, kernels, star_counts
 from .cycles import TableMessages
 from .kernels.arguments import (
     ChainRows,
@@ -105,7 +105,7 @@ class Cpu:
     ) -> Prepared:
         """Lay out rows for the kernels that run a tape."""
         tape = tape_for(plan, program, evidence)
-        lanes = wide.lanes_for(plan, program, tape, evidence)
+        lanes = clique_rows.lanes_for(plan, program, tape, evidence)
         return Prepared(self, plan, programs, program, evidence, weights, threads, tape, lanes)
 
     def scanner(self, begins: np.ndarray, states: int, threads: int | None = None) -> BlockScanner:

@@ -9,7 +9,7 @@ from weakref import finalize
 
 import numpy as np
 
-from . import kernels, wide
+from . import clique_rows, kernels
 from .cycles import TableMessages, counts_from_messages, table_messages, transposed_tables
 from .kernels.arguments import RowBooks, ShownMessages, StarTables, Tables, Totals, Work
 from .kernels.basics import FAINT
@@ -80,7 +80,7 @@ class Loaded:
         if mine.shown_leg is not None:
             buffers, doubtful = self._leg_messages(mine.shown_leg, rows, room)
         elif mine.kernel == "lanes":
-            return wide.messages(self, rows)
+            return clique_rows.messages(self, rows)
         else:
             work, known = mine.workspace()
             buffers, doubtful = self._run(rows, mine.block, work, known, work, known, spare=spare)
@@ -218,7 +218,7 @@ class Loaded:
         mine = self.prepared
         raw = mine.zeros()
         if mine.kernel == "lanes":
-            return wide.counts(self, rows, expect, raw)
+            return clique_rows.counts(self, rows, expect, raw)
         count = self._star_counts if mine.kernel == "star" else self._tree_counts
         likelihood, where = count(rows, expect, *self.parts_of(raw))
         if not len(where):

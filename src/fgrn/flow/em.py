@@ -24,12 +24,12 @@ from ..engines import EpochRequest, MStep
 from ..plan.plan import Layout
 from .acceleration import Extrapolation
 from .counts import CountEach, Counts
+from .em_settings import USUAL_EPOCHS, Rule
 from .esteps import EStep, ESteps, ExplainingEStep, Recount, WholeEStep
 from .history import History, training_record
 from .minibatch import one_pass
 from .mstep import Smoothing, engine_mstep, named_lines, uncounted, unmoved, updated
 from .parameters import Parameters, Specification, kept_by_engine, random_start
-from .rule import USUAL_EPOCHS, Rule
 from .start_queue import StartQueue
 
 __all__ = ["USUAL_EPOCHS", "EStep", "ESteps", "ExplainingEStep", "History", "Keeper", "Outcome", "Rule", "Start",

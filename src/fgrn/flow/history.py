@@ -12,7 +12,7 @@ from ..core.arrays import frozen
 from ..core.exceptions import shortened
 from ..core.printing import bar, html_table
 from ..tables.outputs import frame_of_records
-from .rule import Rule
+from .em_settings import Rule
 
 
 @dataclass(frozen=True, eq=False)

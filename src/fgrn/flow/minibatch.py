@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .counts import Counts, decayed
+from .em_settings import Rule
 from .parameters import Parameters
-from .rule import Rule
 
 ORDER = 1
 """Part of the seed of the order in which batches come."""

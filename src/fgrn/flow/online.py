@@ -28,9 +28,9 @@ from ..core import settings
 from ..core.exceptions import LearningError
 from ..plan.plan import Layout, Plan
 from .counts import CountingMethod, Counts, decayed
+from .em_settings import Rule
 from .esteps import Cannot, EStep
 from .mstep import Smoothing
-from .rule import Rule
 
 POWER = 0.6
 """The default power of online steps: how fast old counts are forgotten."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..core.exceptions import ConvergenceWarning, Remedy, counted, warn
+from ..flow.em_settings import Rule
 from ..flow.history import History
-from ..flow.rule import Rule
 
 USUAL_TOLERANCE = 1e-5
 """The gain in log-likelihood per row and epoch above which learning has not converged, where no tolerance is given."""

@@ -17,7 +17,7 @@ from ..flow.esteps import Cannot, EStep, ESteps, WholeEStep
 
 if TYPE_CHECKING:
     from ..flow.counts import CountingMethod
-    from ..flow.rule import Rule
+    from ..flow.em_settings import Rule
     from ..plan.plan import Plan
     from ..tables.encoded import EncodedTable
 
