@@ -405,7 +405,7 @@ def test_what_is_finished_returns_at_once(tmp_path: Path, monkeypatch: pytest.Mo
     plain = lvm()
     expected = plain.learn(table(), **OPTIONS, checkpoint=place)
     before = place.read_bytes(), place.stat().st_mtime_ns
-    monkeypatch.setattr(fgrn.flow.counts.LocalEStep, "count", lambda *_: pytest.fail("it counts"))
+    monkeypatch.setattr(fgrn.flow.em, "_counted", lambda *_: pytest.fail("it counts"))
     again = lvm()
     assert_same_history(again.learn(table(), **OPTIONS, checkpoint=place, resume=True, watch=pytest.fail), expected)
     assert_same(again, plain)

@@ -463,7 +463,7 @@ def test_a_signal_while_learning_keeps_what_was_learnt(
     command = ["fit", str(people), "--hidden", "2", "--tolerance", "0", "--epochs", "1000000", "--starts", "1"]
     command += ["-o", str(output), "--checkpoint", str(place), "--every", "1000", "--json"]
     with monkeypatch.context() as patched:
-        patched.setattr(fgrn.flow.counts.LocalEStep, "count", signalling(number, fgrn.flow.counts.LocalEStep.count, 3))
+        patched.setattr(fgrn.flow.em, "_epoch", signalling(number, fgrn.flow.em._epoch, 3))
         assert cli.main(command) == SIGNALS[number]
     out, err = capsys.readouterr()
     assert '"interrupted": true' in out
@@ -471,8 +471,8 @@ def test_a_signal_while_learning_keeps_what_was_learnt(
     assert fgrn.load(output).history_.epochs == 3
     assert np.array_equal(fgrn.load(place)._parameters.values, fgrn.load(output).network_._parameters.values)
     output.unlink()
-    twice = signalling(number, signalling(number, fgrn.flow.counts.LocalEStep.count, 1), 1)
-    monkeypatch.setattr(fgrn.flow.counts.LocalEStep, "count", twice)
+    twice = signalling(number, signalling(number, fgrn.flow.em._epoch, 1), 1)
+    monkeypatch.setattr(fgrn.flow.em, "_epoch", twice)
     assert cli.main([*command, "--resume"]) == SIGNALS[number]
     kept = ["m.fgrn"] if number == signal.SIGINT else []  # Ctrl-C keeps the model so far, however often it comes
     assert names_in(tmp_path) == [*kept, "people.csv", "run.ckpt"]
