@@ -400,6 +400,13 @@ def test_a_tree_of_clusters_is_the_same_in_every_process(tmp_path: Path) -> None
 # What is over, stopped, or longer than before
 
 
+def test_what_is_finished_has_its_counts_when_it_is_resumed(tmp_path: Path) -> None:
+    place = tmp_path / "run.ckpt"
+    histories = [lvm().learn(table(), **OPTIONS, checkpoint=place, resume=again) for again in (False, True)]
+    assert len(histories[0].row_counts)
+    assert np.array_equal(histories[0].row_counts, histories[1].row_counts)
+
+
 def test_what_is_finished_returns_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "run.ckpt"
     plain = lvm()

@@ -206,3 +206,16 @@ def test_printed_results_say_what_they_are(files: Path, table: Path, capsys: pyt
     assert "larger ones" not in found
     found = told(capsys, "inspect", files / "m.fgrn")[0]
     assert "To see what it has learnt: `fgrn prototypes`, `fgrn report` and `fgrn draw`. To ask it:" in found
+
+
+def test_a_folder_whose_files_have_other_types_is_refused_in_words(tmp_path: Path, capsys: Any) -> None:
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    (tmp_path / "rows").mkdir()
+    for name, column in (("a", [1, 2]), ("b", ["red", "blue"])):
+        parquet.write_table(pa.table({"x": column, "y": [1, 2]}), tmp_path / "rows" / f"{name}.parquet")
+    assert main(["inspect", str(tmp_path / "rows")]) == 1
+    told = capsys.readouterr().err
+    assert "column 'x' has the types int64 and string" in told
+    assert "should not happen" not in told

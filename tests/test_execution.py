@@ -311,6 +311,26 @@ def test_a_line_that_loses_its_counts_while_epochs_are_run_ahead_keeps_its_value
     assert learnt[0][2] == learnt[1][2] == {"Z": (1,)}
 
 
+@pytest.mark.parametrize(
+    ("options", "scale", "most"),
+    [
+        ({"tolerance": 1e-7}, 100.0, 8),
+        ({"accelerate": True}, 100.0, 35),
+        ({"smoothing": 1.0, "tolerance": 1e-8}, 1.0, 8),
+    ],
+)
+def test_as_many_epochs_are_run_ahead_with_weights_of_states_and_with_smoothing(
+    options: dict[str, Any], scale: float, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, ahead = [], star_counts.epochs_of_each
+    monkeypatch.setattr(star_counts, "epochs_of_each", lambda *given: calls.append(1) or ahead(*given))
+    rng = np.random.default_rng(0)
+    data: dict[str, Any] = {name: rng.integers(0, 3, 300) for name in STATES}
+    data["S"] = scale * rng.dirichlet(np.ones(4), 300)
+    fgrn.lvm(STATES, hidden=4).learn(data, epochs=60, engine="cpu", seed=1, merge=False, **options)
+    assert len(calls) <= most
+
+
 def test_a_start_that_finds_an_impossible_row_is_explained_as_alone() -> None:
     net = fgrn.lvm({"A": 2, "B": 2}, hidden=2)
     net.learn({"A": [0, 0], "B": [0, 1]}, epochs=1)
@@ -331,7 +351,7 @@ def test_starts_whose_epochs_are_short_run_one_after_the_other() -> None:
 
 
 @pytest.mark.slow
-def test_an_error_in_a_start_is_that_of_the_first_and_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_a_start_is_raised_and_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "SHORT_EPOCH", 10**6)
     monkeypatch.setattr(execution, "CELLS_TOGETHER", 0)
     ended = em._has_converged

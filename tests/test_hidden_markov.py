@@ -458,6 +458,15 @@ def test_columns_of_any_name_are_beside_the_state_and_the_step_of_a_forecast() -
     assert str(forecast).splitlines()[0].split()[:3] == ["id", "step_", "state_"]
 
 
+def test_batches_of_frames_are_asked_like_tables(model: fgrn.HiddenMarkovModel, log: pd.DataFrame) -> None:
+    whole = log.drop(columns="worn")
+    batches = [whole[:70], whole[70:]]
+    assert model.predict(iter(batches)).tolist() == model.predict(whole).tolist()
+    assert model.score(lambda: iter(batches)) == model.score(whole)
+    with pytest.raises(fgrn.TableFileError, match="holds no rows"):
+        model.predict(iter([]))
+
+
 def test_files_are_asked_like_tables(model: fgrn.HiddenMarkovModel, log: pd.DataFrame, tmp_path: Path) -> None:
     """A path had advice to go batch by batch, which would cut sequences into pieces."""
     table_file.write(log.drop(columns="worn").to_dict("list"), tmp_path / "log.csv")

@@ -17,7 +17,7 @@ import click
 import numpy as np
 
 from ..core import printing
-from ..core.exceptions import EvidenceError, FgrnError, SchemaError, TableFileError, counted, shortened, visible
+from ..core.exceptions import EvidenceError, FgrnError, SchemaError, counted, shortened, visible
 from ..tables import table_file
 from ..tables.missing import MISSING
 from ..tables.stream_source import is_many
@@ -237,13 +237,11 @@ def _infinite(table: Any, known: Collection[str] | None) -> Iterator[BadRow]:
 
 def _what_can_be_read(rows: Stream, known: Collection[str] | None) -> Any:
     """Return the readable rows of a stream as one Arrow table, and report how many were left out."""
-    import pyarrow as pa
+    from ..tables.spool import one_table
 
     tables = list(finite(rows, known))
     tell_left_out(rows)
-    if not tables:
-        raise TableFileError(f"{rows.called} holds no rows that can be read.")
-    return pa.concat_tables(tables, promote_options="permissive")
+    return one_table(tables, rows.called)
 
 
 def tell_left_out(rows: Stream) -> None:

@@ -38,7 +38,7 @@ def predict(
     MODEL is a file written by `fgrn fit`; DATA a CSV, TSV or Parquet file, a folder or a 'glob*' of such, or - for
     standard input. Rows are read and written in batches, in their order, so that they need not fit into memory.
     """
-    refuse_without_effect(("keep", not (as_json and keep), "tables; JSON has the predictions alone"))
+    refuse_without_effect(("keep", not (as_json and keep), "tables, not JSON"))
     common.check_table(output, as_json)
     common.check_other(output, {"DATA": data, "MODEL": model})
     estimator = common.estimator(model, unseen)

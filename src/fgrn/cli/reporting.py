@@ -109,7 +109,7 @@ def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> Non
     The baseline is the distribution of a column over all of them, weighted by their shares. Of continuous columns the
     mean and the standard deviation are shown. MODEL is a file written by `fgrn fit`.
     """
-    refuse_without_effect(("most", not as_json, "text; JSON has all values"))
+    refuse_without_effect(("most", not as_json, "text, not JSON"))
     common.check_picture(picture)
     estimator = common.estimator(model)
     found = getattr(estimator, "prototypes_", None)

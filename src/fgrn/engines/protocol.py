@@ -161,18 +161,18 @@ class Prepared(Protocol):
 class MStep(NamedTuple):
     """An M-step by which an engine can update parameters itself: lines are counts plus smoothing, over their sum.
 
+    The sum is that of `numpy.bincount`, one cell after the other.
+
     smoothing   counts to add to each cell; empty if there are none
     lines       the offset of each line (row of a table, prior), and the number of cells at the end
     learnt      for each line, whether it is learnt: others keep their values
     least       a line with a smaller total has no counts: the engine leaves such an update to its caller
-    in_pairs    whether lines are summed in the order of `numpy.add.reduceat`, instead of cell by cell
     """
 
     smoothing: np.ndarray
     lines: np.ndarray
     learnt: np.ndarray
     least: float
-    in_pairs: bool
 
 
 class EpochRequest(NamedTuple):
@@ -215,7 +215,7 @@ class CountsTogether(Protocol):
     ) -> Sequence[Sequence[EpochCounts]]:
         """Run epochs from each vector of parameters, with expected counts as `Loaded.counts` returns them.
 
-        One epoch from each if there is no M-step. None at all from a vector that has to be counted by itself, since a
+        One epoch from each if there is no M-step. An empty list for a vector that has to be counted by itself, since a
         row is next to impossible under it.
         """
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import kernels
-from .kernels.arguments import StarEpochs, StarRoom, StarWork
+from .kernels.arguments import StarEpochs, StarRoom, StarRows, StarWork
 from .kernels.basics import code_for
 from .packs import Joint, PackPlan, aligned_empty, aligned_zeros, padded
 from .protocol import EpochCounts, EpochRequest, MStep, RowCounts
@@ -31,7 +31,7 @@ millisecond); and cells of the counts of all vectors and epochs, 8 MiB.
 """
 
 NOTHING, NO_NUMBERS, NO_ROWS = np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.intp)
-NO_UPDATE = MStep(NOTHING, np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.bool_), 0.0, False)
+NO_UPDATE = MStep(NOTHING, np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.bool_), 0.0)
 
 
 def star_work(stride: int) -> StarWork:
@@ -56,58 +56,57 @@ def epochs_of_each(
     """Run epochs on all rows, one block, from each vector of parameters; none where rows are doubtful."""
     known, weights = mine.star_rows(mine.blocks[0]), mine.weights_of(mine.blocks[0])
     count, cells = len(requests), mine.plan.layout.size
-    most = 1 if mstep is None else epochs_at_most(mine, count)
+    most = 1 if mstep is None else epochs_at_most(mine, known, count)
     room, work, kept = mine.star_room()
-    shape = (count, most, 0 if mstep is None else cells)
-    if len(kept.values) < count or kept.updated.shape[1:] != shape[1:]:
-        kept = star_epochs(*shape, cells)
-    epochs = StarEpochs(*(array[:count] for array in kept))
+    updated = 0 if mstep is None else cells
+    if len(kept.values) < count or len(kept.counts) != most * len(kept.values) or kept.updated.shape[1] != updated:
+        kept = star_epochs(count, most, cells, updated)
+    epochs = StarEpochs(*(array[: count * (len(array) // len(kept.values))] for array in kept))
     for vector, one in enumerate(requests):
         epochs.values[vector] = one.values
-        epochs.epochs[vector], epochs.least[vector], epochs.gain[vector] = min(one.epochs, most), one.least, one.gain
-    epochs.done[...] = 0
+        epochs.limits[vector] = one.least, one.gain
+        epochs.numbers[vector] = min(one.epochs, most), 0, 0
     arguments = (
         len(weights), known, mine.packing.packing, mine.maps, mine.star_sizes, room, work, weights, expect, True,
         NO_UPDATE if mstep is None else mstep, epochs,
     )  # fmt: skip
     _star_code(arguments)(*arguments)
-    found = [_epochs_from(one.values, epochs, vector) for vector, one in enumerate(requests)]
+    found = [_epochs_from(one.values, epochs, vector, vector * most) for vector, one in enumerate(requests)]
     mine.star_rooms.append((room, work, kept))
     return found
 
 
-def star_epochs(vectors: int, epochs: int, updated: int, cells: int) -> StarEpochs:
+def star_epochs(vectors: int, epochs: int, cells: int, updated: int) -> StarEpochs:
     """Make room for some epochs of each of several vectors of so many cells, and for so many updated cells."""
+    rows = vectors * epochs
     return StarEpochs(
-        np.empty((vectors, cells)), np.empty(vectors, dtype=np.int64), np.empty(vectors), np.empty(vectors),
-        np.empty((vectors, epochs, cells)), np.empty((vectors, epochs)), np.empty((vectors, epochs, updated)),
-        np.empty((vectors, 2), dtype=np.int64),
+        np.empty((vectors, cells)), np.empty((vectors, 2)), np.empty((vectors, 3), dtype=np.int64),
+        np.empty((rows, cells)), np.empty(rows), np.empty((rows, updated)),
     )  # fmt: skip
 
 
-def _epochs_from(values: np.ndarray, found: StarEpochs, vector: int) -> list[EpochCounts]:
-    """Return the epochs that the kernel ran from one of several vectors of parameters, in arrays of their own."""
-    counted, updates = found.done[vector].tolist()
+def _epochs_from(values: np.ndarray, found: StarEpochs, vector: int, first: int) -> list[EpochCounts]:
+    """Return the epochs that the kernel ran from one of several vectors of parameters, in arrays of their own.
+
+    `first` is the row of the first of them.
+    """
+    _, counted, updates = found.numbers[vector].tolist()
     epochs = []
-    for epoch, likelihood in enumerate(found.likelihoods[vector, :counted].tolist()):
+    for row, likelihood in enumerate(found.likelihoods[first : first + counted].tolist(), first):
         updated = None
-        if epoch < updates:
-            updated = found.updated[vector, epoch].copy()
+        if row < first + updates:
+            updated = found.updated[row].copy()
             updated.setflags(write=False)  # so that it is not copied again
-        epochs.append(EpochCounts(values, RowCounts(found.counts[vector, epoch].copy(), likelihood, NO_ROWS), updated))
+        epochs.append(EpochCounts(values, RowCounts(found.counts[row].copy(), likelihood, NO_ROWS), updated))
         values = values if updated is None else updated
     return epochs
 
 
-def epochs_at_most(mine: Prepared, vectors: int) -> int:
+def epochs_at_most(mine: Prepared, known: StarRows, vectors: int) -> int:
     """Return the number of epochs that a call runs from each of so many vectors of parameters, at most."""
+    visited = len(known.entries) * mine.tape.regions[0].stride  # states, in an epoch
     cells = CELLS_AHEAD // (vectors * max(1, mine.plan.layout.size))
-    return max(1, min(EPOCHS_AHEAD, WORK_AHEAD // max(1, visited(mine)), cells))
-
-
-def visited(mine: Prepared) -> int:
-    """Return how many states the kernel visits in an epoch."""
-    return len(mine.star_rows(mine.blocks[0]).entries) * mine.tape.regions[0].stride
+    return max(1, min(EPOCHS_AHEAD, WORK_AHEAD // max(1, visited), cells))
 
 
 STAR_CODE: dict[np.dtype, Callable[..., Any]] = {}
@@ -128,19 +127,16 @@ def counts_of_block(
 ) -> tuple[float, np.ndarray]:
     """Add the counts of packs in a block of rows to `joint`; returns its log-likelihood, and the doubtful rows."""
     weights = mine.weights_of(rows)
-    doubtful, depth, likelihood = np.zeros(len(weights), dtype=np.bool_), np.zeros(1), np.empty((1, 1))
+    doubtful, depth, epochs = np.zeros(len(weights), dtype=np.bool_), np.zeros(1), star_epochs(1, 1, 0, 0)
     depth[0] = np.inf if tables.deep else 0.0
+    epochs.numbers[0] = 1
     room = StarRoom(
         tables.tables, tables.shifts, tables.base, depth, NOTHING, NO_NUMBERS, NOTHING, joint, NOTHING, doubtful
     )
     work = mine.star_work()
     found = kernels.star(
         len(weights), mine.star_rows(rows), mine.packing.packing, mine.maps, mine.star_sizes, room, work, weights,
-        expect, False, NO_UPDATE,
-        StarEpochs(
-            values[None], np.ones(1, dtype=np.int64), np.zeros(1), np.zeros(1), np.empty((1, 1, 0)), likelihood,
-            np.empty((1, 1, 0)), np.empty((1, 2), dtype=np.int64),
-        ),
+        expect, False, NO_UPDATE, epochs._replace(values=values[None]),
     )  # fmt: skip
     mine.done_with(work)
-    return float(likelihood[0, 0]), np.flatnonzero(doubtful) if found else NO_ROWS
+    return float(epochs.likelihoods[0]), np.flatnonzero(doubtful) if found else NO_ROWS

@@ -8,7 +8,7 @@ A checkpoint of a network has all that its model file would have, so that it can
         began     undrawn tables and priors of its initial parameters
         starts    for each start: epochs, converged, stopped, undrawn tables and priors, uncounted rows, and of the
                   round of accelerated EM its length, longest, and which of its parameter vectors there are;
-                  "has": which of running, best and validations there are
+                  "has": which of running, best, validations and row_counts there are, the last of length "lines"
 
 and the tensors
 
@@ -16,6 +16,7 @@ and the tensors
     "<stage>/<start>/first", ".../ahead"        parameters of a round of accelerated EM, (size,), if any
     "<stage>/<start>/running", ".../best"       decayed counts of mini-batch EM, best parameters, (size,), if any
     "<stage>/<start>/validations"               mean log-likelihoods of held-out rows, (epochs,), if any
+    "<stage>/<start>/row_counts"                expected counts of rows of tables in the last epoch, (lines,), if any
     "<stage>/<start>/history"                   likelihoods and objectives, (2, epochs)
     "<stage>/<start>/rest"                      the weight of the rows and the final objective, NaN if not computed
 
@@ -37,6 +38,7 @@ from ..core.whole_file import reason_of
 from ..flow.acceleration import Extrapolation
 from ..flow.em import Start
 from ..flow.parameters import Parameters
+from ..flow.series import Series
 from ..graph.blocks import Factor
 from ..graph.network import Network
 from ..learning.checkpoints import Stage
@@ -52,7 +54,7 @@ ROUND_VECTORS = ("first", "ahead")
 """The parameter vectors of a round of accelerated EM: see `acceleration.Extrapolation`."""
 
 
-PROGRESS = ("running", "best", "validations")
+PROGRESS = ("running", "best", "validations", "row_counts")
 """What a start has in addition in mini-batch EM, or with held-out rows: see `em.Start`."""
 
 
@@ -126,6 +128,7 @@ def _encode_stage(stage: Stage, name: str, tensors: dict[str, np.ndarray]) -> di
             "has": [one for one, values in there.items() if values is not None],
         }
         found = {one: getattr(start, one) for one in PROGRESS}
+        ends["lines"] = 0 if start.row_counts is None else len(start.row_counts)
         ends["has"] = [one for one, values in found.items() if values is not None and len(values)]
         tensors |= {f"{key}/{one}": np.array(found[one]) for one in ends["has"]}
         starts.append(ends | _undrawn(start.parameters))
@@ -163,9 +166,8 @@ def _decode_stages(file: Container) -> tuple[list[Stage], bool]:
             for name in _round_of(one)["has"]:
                 file.want(f"{key}/{name}", "the parameters of a round", "F64", (size,))
             for name in _progress_of(one):
-                file.want(
-                    f"{key}/{name}", "the progress of a start", "F64", (epochs if name == "validations" else size,)
-                )
+                lengths = {"validations": epochs, "row_counts": value_of(int, {"lines": 0, **one}, "lines", "a start")}
+                file.want(f"{key}/{name}", "the progress of a start", "F64", (lengths.get(name, size),))
     arrays = file.tensors(lambda *_: None)
     stages = []
     for number, record in enumerate(records):
@@ -191,8 +193,8 @@ def _start(arrays: dict[str, np.ndarray], key: str, record: dict[str, Any]) -> S
     likelihoods, objectives = arrays.get(f"{key}/history", np.zeros((2, 0))).tolist()
     return Start(
         _parameters(arrays[f"{key}/values"], record),
-        tuple(likelihoods),
-        tuple(objectives),
+        Series(likelihoods),
+        Series(objectives),
         weight,
         value_of(bool, record, "converged", "a start"),
         value_of(bool, record, "stopped", "a start"),
@@ -200,8 +202,9 @@ def _start(arrays: dict[str, np.ndarray], key: str, record: dict[str, Any]) -> S
         tuple(_whole_numbers(record.get("uncounted", []), "are the lines without counts")),
         _extrapolation(arrays, key, _round_of(record)),
         _counts_of(arrays.get(f"{key}/running")),
-        tuple(arrays.get(f"{key}/validations", np.zeros(0)).tolist()),
+        Series(arrays.get(f"{key}/validations", np.zeros(0)).tolist()),
         arrays.get(f"{key}/best"),
+        _counts_of(arrays.get(f"{key}/row_counts")),
     )
 
 

@@ -30,7 +30,7 @@ def explained(
     else:
         possible = _possible_states(plan, programs, values, evidence.take(slice(row, row + 1)), clash[0])
         always = (
-            f", since it is always {possible[0]}, by its table or an intervention (do)" if len(possible) == 1 else ""
+            f", since it is always {possible[0]}, by the tables or an intervention (do)" if len(possible) == 1 else ""
         )
         why = f"{named[0]} cannot be{always}"
     first = ". In the first of these rows," if error.rows[1:] else ":"

@@ -148,6 +148,7 @@ class LocalEStep:
         self, prepared: CountsTogether, requests: Sequence[EpochRequest], mstep: MStep | None
     ) -> list[list[CountedEpoch]]:
         """Return the epochs that the engine runs from each of several vectors of parameters."""
+        requests = [one._replace(least=one.least - self._scale) for one in requests]  # as the engine counts
         try:
             every = prepared.epochs_of_each(requests, self.expect, mstep)
         finally:

@@ -30,6 +30,7 @@ from .history import History, training_record
 from .minibatch import one_pass
 from .mstep import Smoothing, engine_mstep, named_lines, uncounted, unmoved, updated
 from .parameters import Parameters, Specification, kept_by_engine, random_start
+from .series import Series
 from .start_queue import StartQueue
 
 __all__ = ["USUAL_EPOCHS", "EStep", "ESteps", "ExplainingEStep", "History", "Keeper", "Outcome", "Rule", "Start",
@@ -65,8 +66,8 @@ class Start:
     """
 
     parameters: Parameters
-    likelihoods: tuple[float, ...] = ()
-    objectives: tuple[float, ...] = ()
+    likelihoods: Series = field(default_factory=Series)
+    objectives: Series = field(default_factory=Series)
     weight: float = 0.0
     converged: bool = False
     stopped: bool = False
@@ -74,7 +75,7 @@ class Start:
     uncounted: tuple[int, ...] = ()
     extrapolation: Extrapolation = field(default_factory=Extrapolation)
     running: np.ndarray | None = None
-    validations: tuple[float, ...] = ()
+    validations: Series = field(default_factory=Series)
     best: np.ndarray | None = None
     row_counts: np.ndarray | None = None
 
@@ -205,7 +206,10 @@ class _Counted(NamedTuple):
 
 
 _Run: TypeAlias = Generator[EpochRequest, list[_Counted]]
-"""A start that runs: it asks for the counts under its parameters, and may be given those of the next epochs as well."""
+"""A start that runs: it asks for the counts under its parameters, and may be given those of the next epochs as well.
+
+The `least` of its requests is an objective, log prior included.
+"""
 
 
 def _counted(
@@ -228,10 +232,9 @@ def _counted(
     if together is None:
         return [alone(one.values) for one in requests]
     firsts = smoothing.log_priors(spec, [one.values for one in requests])
-    # the least objective that was asked for, less the log prior, is the least log-likelihood
-    every = together(
-        [one._replace(least=one.least - prior) for one, prior in zip(requests, firsts, strict=True)], mstep
-    )
+    # the log prior of these parameters is known; what a later epoch gains in likelihood says little of the objective
+    asked = [one._replace(least=one.least - prior) for one, prior in zip(requests, firsts, strict=True)]
+    every = together(asked if smoothing.cells is None else [one._replace(gain=-np.inf) for one in asked], mstep)
     later = iter(smoothing.log_priors(spec, [epoch.values for epochs in every for epoch in epochs[1:]]))
     found = []
     for one, prior, epochs in zip(requests, firsts, every, strict=True):
@@ -295,8 +298,8 @@ def _epochs(
         validations, best = _validated(esteps, start, parameters)
         start = Start(
             parameters,
-            (*start.likelihoods, counts.log_likelihood),
-            (*start.objectives, epoch.objective),
+            start.likelihoods.and_one(counts.log_likelihood),
+            start.objectives.and_one(epoch.objective),
             counts.weight,
             converged,
             stopped,
@@ -363,13 +366,13 @@ def _request(start: Start, values: np.ndarray, rule: Rule, weight: float) -> Epo
     return EpochRequest(values, left, start.objectives[-1] + gain if start.epochs else -np.inf, gain)
 
 
-def _validated(esteps: ESteps, start: Start, parameters: Parameters) -> tuple[tuple[float, ...], np.ndarray | None]:
+def _validated(esteps: ESteps, start: Start, parameters: Parameters) -> tuple[Series, np.ndarray | None]:
     """Return the held-out likelihoods including that of these parameters, and the parameters with the largest."""
     if esteps.held_out is None:
-        return (), None
+        return start.validations, None
     score = esteps.score(parameters.values)
     is_best = not start.validations or score > max(start.validations) or start.best is None
-    return (*start.validations, score), parameters.values if is_best else start.best
+    return start.validations.and_one(score), parameters.values if is_best else start.best
 
 
 def _ended(

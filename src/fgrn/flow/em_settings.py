@@ -64,8 +64,8 @@ class Rule:
             return
         if self.cycles > 1 or self.accelerate:
             raise LearningError(
-                "Batches of rows are learnt from with one cycle each and without extrapolation, since the objective of "
-                "one batch is not that of the next. Use cycles=1 and accelerate=False, or leave out batch_size.",
+                "goes with one cycle for each batch and without extrapolation, since the objective of one batch is not "
+                "that of the next. Use cycles=1 and accelerate=False, or leave out batch_size.",
                 setting="batch_size",
                 value=self.batch_size,
             )

@@ -96,11 +96,11 @@ class Rows(Protocol):
 
 def table_of_source(data: Any, missing: Sequence[Any] | None = None) -> Any:
     """Return all rows of a source as one Arrow table in memory; `missing` as in `rows_of_source`."""
-    import pyarrow as pa
-
+    from ..tables.spool import one_table
     from ..tables.stream import stream_of
 
-    return pa.concat_tables(list(stream_of(data, missing)), promote_options="permissive")
+    stream = stream_of(data, missing)
+    return one_table(list(stream.arrow_tables()), stream.called)
 
 
 class KeptColumns:
@@ -125,7 +125,7 @@ def without_columns(data: Any, names: Sequence[str], missing: Sequence[Any] | No
 
     def read() -> Iterator[Any]:
         kept.parts = {name: [] for name in names}
-        for table in stream:
+        for table in stream.arrow_tables():
             for name in names:
                 if name not in table.column_names:
                     raise unknown_name("column", name, table.column_names)

@@ -106,19 +106,29 @@ class Answers:
             belief = seen.marginal(name)
             ratio = np.divide(belief[1:], belief[0], out=np.ones_like(belief[1:]), where=belief[1:] > 0)
             gains.append(float(aim @ (belief[1:] * np.log2(ratio)).sum(axis=1)))
-        told = explained_by(self._predicting(self.names[target]), self._row(known), self.names[target])
         return {
             "gains": gains,
             "entropy": float(-(aim[aim > 0] * np.log2(aim[aim > 0])).sum()),
-            "explanation": {
-                "state": self.variables[target].code(told.state),
-                "probability": told.probability,
-                "prior": told.prior,
-                "contributions": [[self.edges[number], told.contributions[self.names[number]]] for number, _ in known],
-                "logOdds": told.log_odds,
-            },
+            "explanation": self._explanation(known, target),
             "likeliest": likeliest,
             **({"profiles": self._profiles(target)} if profiles else {}),
+        }
+
+    def _explanation(self, known: Given, target: int) -> dict[str, Any] | None:
+        """Return what each known value adds to the log-odds of the target's likeliest state; None if impossible."""
+        networks = self._predicting(self.names[target])
+        try:
+            told = explained_by(networks, self._row(known), self.names[target])
+        except ImpossibleEvidence:
+            if self.network in networks:
+                raise
+            return None  # by a network that was refined for the target
+        return {
+            "state": self.variables[target].code(told.state),
+            "probability": told.probability,
+            "prior": told.prior,
+            "contributions": [[self.edges[number], told.contributions[self.names[number]]] for number, _ in known],
+            "logOdds": told.log_odds,
         }
 
     def _predicting(self, name: str) -> Sequence[Network]:

@@ -41,7 +41,7 @@ class Spool:
 
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         for batch in batches:
-            table = with_dictionaries(_as_arrow(batch))
+            table = with_dictionaries(as_arrow(batch))
             if self.types is not None:
                 self.types.see(table)
             self.places.append((self.file.tell(), batch.where, batch.numbers))
@@ -87,7 +87,40 @@ def with_dictionaries(table: Any) -> Any:
     return pa.table(columns, names=table.column_names)
 
 
-def _as_arrow(batch: Batch) -> Any:
+def one_table(tables: Sequence[Any], called: str) -> Any:
+    """Return Arrow tables as one, with the types that have room for all; `called` is the name of their source."""
+    import pyarrow as pa
+
+    if not tables:
+        raise TableFileError(f"{called} holds no rows that can be read.")
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        for name in tables[0].column_names:
+            kinds = dict.fromkeys(str(table.schema.field(name).type) for table in tables if name in table.column_names)
+            if len(kinds) > 1 and not _have_one_type(tables, name):
+                raise TableFileError(
+                    f"{called} is not one table: column {name!r} has the types {' and '.join(kinds)}. Write it with "
+                    "one type in all files.",
+                    column=name,
+                ) from error
+        raise TableFileError(f"{called} is not one table: {first_line(error)}.") from error
+
+
+def _have_one_type(tables: Sequence[Any], name: str) -> bool:
+    """Return whether a column of Arrow tables has a type with room for the values of all."""
+    import pyarrow as pa
+
+    try:
+        pa.concat_tables(
+            [one.select([name]) for one in tables if name in one.column_names], promote_options="permissive"
+        )
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return False
+    return True
+
+
+def as_arrow(batch: Batch) -> Any:
     """Return the frame of a batch as an Arrow table."""
     import pyarrow as pa
 

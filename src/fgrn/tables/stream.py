@@ -19,7 +19,7 @@ from ..core.labels import Label
 from . import frames, table_file
 from .disk import unnamed, write_error
 from .parquet import RowGroups
-from .spool import Batch, Spool, cut, with_dictionaries, without_dictionaries
+from .spool import Batch, Spool, as_arrow, cut, with_dictionaries, without_dictionaries
 from .stream_source import expanded_path, fragments_of, is_list_of_paths, is_path, is_read_once
 from .table_file import name_in_errors
 from .table_warnings import warn_of_missing_words
@@ -141,6 +141,11 @@ class Stream:
     def __iter__(self) -> Iterator[Any]:
         for batch in self.batches():
             yield without_dictionaries(batch.frame) if hasattr(batch.frame, "column_names") else batch.frame
+
+    def arrow_tables(self) -> Iterator[Any]:
+        """Yield the rows in batches as Arrow tables, whatever frames they come in."""
+        for batch in self.batches():
+            yield without_dictionaries(as_arrow(batch))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -77,11 +77,6 @@ class RowBlocks:
         soft = self.evidence.soft.shape[1] * self.summed.itemsize + columns if self.is_soft else 0
         return int(columns * self.kind.itemsize + self.summed.itemsize + soft)
 
-    @property
-    def are_resident(self) -> bool:
-        """Whether the rows stay on the device."""
-        return self._resident is not None
-
     def empty(self, device: torch.device, pinned: bool = False) -> DeviceRows:
         """Return buffers for one block of rows."""
         columns, width = self.evidence.codes.shape[1], self.evidence.soft.shape[1]

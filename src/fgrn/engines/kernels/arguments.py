@@ -108,23 +108,20 @@ class StarEpochs(NamedTuple):
     """Several vectors of parameters, and for each the results of some epochs of EM that begin with it.
 
     values        (vectors, cells): the parameters
-    epochs        (vectors,): how many epochs, at most
-    least, gain   (vectors,): they end when the log-likelihood of the first is below `least`, or that of a later one
-                  gains less than `gain`
-    counts        (vectors, epochs, cells): the expected counts of each epoch
-    likelihoods   (vectors, epochs): the log-likelihood under the parameters that the epoch begins with
-    updated       (vectors, epochs, cells): the parameters after each epoch
-    done          (vectors, 2): the number of epochs that were counted, and of those with updated parameters
+    limits        (vectors, 2): the epochs of a vector end when the log-likelihood of the first is below the first
+                  number, or that of a later one gains less than the second
+    numbers       (vectors, 3): of epochs, at most; of those that were counted; of those with updated parameters
+    counts        (vectors * most, cells): the expected counts of each epoch; `most` epochs of a vector, then the next
+    likelihoods   (vectors * most,): the log-likelihood under the parameters that the epoch begins with
+    updated       (vectors * most, cells): the parameters after each epoch
     """
 
     values: np.ndarray
-    epochs: np.ndarray
-    least: np.ndarray
-    gain: np.ndarray
+    limits: np.ndarray
+    numbers: np.ndarray
     counts: np.ndarray
     likelihoods: np.ndarray
     updated: np.ndarray
-    done: np.ndarray
 
 
 class Tapes(NamedTuple):

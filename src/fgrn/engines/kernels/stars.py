@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from .arguments import StarTables
-from .basics import DEEPEST, FAINT, LOG_TWO, ONE, ZERO, inner, kernel, once
+from .basics import DEEPEST, FAINT, LOG_TWO, ZERO, compact, inner, kernel, once
 from .gathers import shift_of, star_products
 from .packing import add_unpacked, fill_joint_tables
 from .vectors import copied, projected, scaled, scattered, set_all
-
-EIGHT = np.uint64(8)
 
 
 @kernel
@@ -82,61 +80,23 @@ def star_counted(total, known, tables, work, weights, doubtful, joint_counts):
     return likelihood + np.log(product), found
 
 
-@once
-def total_in_pairs(x, first, count):
-    """Return the sum of some cells, added in the order of NumPy's `reduceat`: eight partial sums from the second on.
-
-    That order holds up to 128 cells after the first.
-    """
-    total = 0.0
-    rest, at = count - ONE, first + ONE
-    whole = rest - rest % EIGHT
-    if whole:
-        a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-        for i in range(at, at + whole, EIGHT):
-            a += x[i]
-            b += x[i + ONE]
-            c += x[i + np.uint64(2)]
-            d += x[i + np.uint64(3)]
-            e += x[i + np.uint64(4)]
-            f += x[i + np.uint64(5)]
-            g += x[i + np.uint64(6)]
-            h += x[i + np.uint64(7)]
-        total = ((a + b) + (c + d)) + ((e + f) + (g + h))
-    for i in range(at + whole, at + rest):
-        total += x[i]
-    return x[first] + total
-
-
 @inner
 def update_lines(update, counts, values, out):
     """Write the parameters that follow from expected counts; returns False if a learnt line has none.
 
     The same bits as `fgrn.flow.mstep.updated`.
     """
+    compact()
     lines, smoothing = update.lines, update.smoothing
     for line in range(len(lines) - 1):
-        first, last = lines[line], lines[line + 1]
-        if not update.learnt[line]:
-            for i in range(first, last):
-                out[i] = values[i]
-            continue
-        if len(smoothing):
-            for i in range(first, last):
-                out[i] = counts[i] + smoothing[i]
-        else:
-            for i in range(first, last):
-                out[i] = counts[i]
-        total = 0.0
-        if update.in_pairs:
-            total = total_in_pairs(out, first, last - first)
-        else:
-            for i in range(first, last):
-                total += out[i]
-        if not update.least <= total < np.inf:
+        first, last, total = lines[line], lines[line + 1], 0.0
+        for i in range(first, last):
+            out[i] = counts[i] + smoothing[i] if len(smoothing) else counts[i]
+            total += out[i]
+        if update.learnt[line] and not update.least <= total < np.inf:
             return False
         for i in range(first, last):
-            out[i] /= total
+            out[i] = out[i] / total if update.learnt[line] else values[i]
     return True
 
 
@@ -150,10 +110,12 @@ def star(total, known, packing, maps, sizes, room, work, weights, expect, whole,
     in the room. `sizes` are the first fields of `StarTables`. Returns how many rows were doubtful, in all.
     """
     size, stride = sizes
-    every = 0
-    for k in range(len(requests.values)):
-        values, least = requests.values[k], requests.least[k]
-        for epoch in range(requests.epochs[k]):
+    every, vectors = 0, len(requests.values)
+    most = len(requests.counts) // vectors
+    for k in range(vectors):
+        values, least = requests.values[k], requests.limits[k, 0]
+        for epoch in range(requests.numbers[k, 0]):
+            at = k * most + epoch
             if whole:
                 room.depth[0] = fill_joint_tables(
                     packing, values, maps, room.joint, room.shifts, room.base, room.columns, room.exponents
@@ -164,19 +126,18 @@ def star(total, known, packing, maps, sizes, room, work, weights, expect, whole,
             every += found
             if whole and found:
                 break
-            counts = requests.counts[k, epoch]
+            counts, updated = requests.counts[at], requests.updated[at]
             if whole:
                 set_all(counts, ZERO, 0.0, np.uint64(len(counts)))
                 likelihood += add_unpacked(
                     packing, room.counts, room.posteriors, room.shifts, values, maps, expect, whole, counts, room.folded
                 )
-            requests.likelihoods[k, epoch] = likelihood
-            requests.done[k, 0] = epoch + 1
-            updated = requests.updated[k, epoch]
+            requests.likelihoods[at] = likelihood
+            requests.numbers[k, 1] = epoch + 1
             if not len(update.lines) or not update_lines(update, counts, values, updated):
                 break
-            requests.done[k, 1] = epoch + 1
+            requests.numbers[k, 2] = epoch + 1
             if likelihood < least:
                 break
-            values, least = updated, likelihood + requests.gain[k]
+            values, least = updated, likelihood + requests.limits[k, 1]
     return every
