@@ -505,6 +505,10 @@ def test_an_interrupted_search_keeps_the_confidences_of_finished_samples(
         told = f"interrupted: the confidences were not finished, and are those of {finished} of 9 samples"
         assert told in capsys.readouterr().out
         assert len(fgrn.read(out).arcs) == 1  # type: ignore[attr-defined]
+    samples, last = 0, 10  # in the search among the arcs that the samples have, which goes on
+    assert main(["search", str(table), "--confidence", "9", "-o", str(out)]) == 130
+    assert "interrupted: after the last of 9 samples, so that nothing is missing" in capsys.readouterr().out
+    assert len(fgrn.read(out).arcs) == 1  # type: ignore[attr-defined]
     samples, last = 0, 1
     assert main(["search", str(table), "--confidence", "9", "--json"]) == 130
     assert "stopped before its first sample was finished" in capsys.readouterr().err

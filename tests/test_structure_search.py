@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from datetime import date
 from itertools import combinations, product
 from math import lgamma, log
@@ -537,6 +538,70 @@ def test_confidence_is_the_share_of_samples_with_an_arc() -> None:
     figure = fgrn.plots.graph(averaged, strength=found)
     widths = {line.get_linewidth() for line in figure.axes[0].patches if (line.get_gid() or "").startswith("arc ")}
     assert 3.0 in widths
+
+
+def star(children: int, states: int, rows: int) -> dict[str, np.ndarray]:
+    """Return noisy copies of a column, which comes last: four of five values are the same."""
+    draw = np.random.default_rng(0)
+    middle = draw.integers(0, states, rows)
+    copies = {
+        f"c{number}": np.where(draw.random(rows) < 0.8, middle, draw.integers(0, states, rows))
+        for number in range(children)
+    }
+    return {**copies, "y": middle}
+
+
+@pytest.mark.parametrize("method", SEARCHES)
+def test_an_averaged_network_has_no_colliders_where_directions_are_not_determined(method: str) -> None:
+    copies = 3 if method == "pc" else 6  # given five of them, tests of 2,000 rows find y independent of the sixth
+    table = star(copies, 2, 2000)
+    found = fgrn.arc_confidence(table, 4, method=method)
+    assert {one.direction for one in found.arcs(0.9)} == {0.5}
+    averaged = found.network()
+    assert averaged.cpdag() == fgrn.search(table, method=method).cpdag()
+    assert averaged.free_parameters == 1 + copies * 2
+    assert max(len(averaged.parents(name)) for name in averaged.names) == 1
+    joined = table["c1"][table["c0"] == 1].mean()
+    assert averaged.posterior({"c0": [1]}, "c1")[0, 1] == pytest.approx(joined, abs=0.03)
+    assert averaged.search_record is not None
+    assert averaged.search_record.method == method
+
+
+def test_the_score_limits_the_parents_of_an_averaged_network() -> None:
+    table = star(12, 6, 2000)  # with all of them as parents, the table of y has 6 ** 13 cells
+    found = fgrn.arc_confidence(table, 1)
+    averaged = found.network()
+    assert {frozenset(arc) for arc in averaged.arcs} == {frozenset((f"c{one}", "y")) for one in range(12)}
+    assert max(len(averaged.parents(name)) for name in averaged.names) == 1
+
+
+def test_an_averaged_network_has_the_directions_the_samples_agree_on() -> None:
+    draw = np.random.default_rng(0)
+    table = {name: draw.integers(0, 2, 1000) for name in "bc"}
+    table["a"] = np.where(draw.random(1000) < 0.9, table["b"] | table["c"], 1 - (table["b"] | table["c"]))
+    table["d"] = np.where(draw.random(1000) < 0.9, table["a"], 1 - table["a"])
+    found = fgrn.arc_confidence(table, 5, start=[("d", "a")])  # an arc in the direction that no sample has
+    assert found.arc("b", "a") == ("b", "a", 1.0, 1.0)
+    assert found.arc("a", "b") == ("a", "b", 1.0, 0.0)
+    assert found.arc("b", "c").direction == 0.5
+    assert set(found.network().arcs) == {("b", "a"), ("c", "a"), ("a", "d")}
+    against = found.shares.T.copy()  # as if all samples had the other directions: they count, not the score
+    assert set(replace(found, shares=against).network().arcs) <= {("a", "b"), ("a", "c"), ("d", "a")}
+    assert fgrn.arc_confidence(table, 5, required=[("d", "a")]).network().parents("a").count("d") == 1
+
+
+def test_an_averaged_network_is_searched_to_its_end_after_the_samples_were_stopped() -> None:
+    table, whole = star(6, 2, 500), []
+
+    def watch(*_: object) -> bool:
+        whole.append(0)
+        return len(whole) > 60
+
+    found = fgrn.arc_confidence(table, 1000, method="hill_climbing", watch=watch)
+    assert found.samples < 1000
+    calls = len(whole)
+    assert len(found.network().arcs) == 6
+    assert len(whole) == calls
 
 
 def test_the_threshold_of_an_averaged_network_is_a_share() -> None:

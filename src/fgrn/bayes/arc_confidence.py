@@ -21,6 +21,10 @@ from .directed_graph import equivalence_class
 from .structural_em import EPOCHS
 from .structure_search import SearchPlan, SearchSettings, StoppingWatch, StructureTable
 
+DECIDED = 0.75
+"""The share of directions from which an arc has this direction in the network: that of an arc with it in half of the
+samples, and without a direction in the others."""
+
 
 class ArcShare(NamedTuple):
     """An arc, the share of samples in which its ends are neighbours, and the share of these with this direction."""
@@ -52,12 +56,44 @@ class ArcConfidence:
         a, b = (self._table.blank.index[self._table.blank.variable(name).name] for name in (one, other))
         return float(self.shares[a, b] + self.shares[b, a])
 
+    def arc(self, parent: Name, child: Name) -> ArcShare:
+        """Return the confidence of one arc; the share of its direction is 0.5 where no sample has its ends joined."""
+        one, other = (self._table.blank.variable(name).name for name in (parent, child))
+        strength = self.strength(one, other)
+        share = self.shares[self._table.blank.index[one], self._table.blank.index[other]]
+        return ArcShare(one, other, strength, float(share / strength) if strength else 0.5)
+
     def arcs(self, threshold: float = 0.5) -> list[ArcShare]:
         """Return the arcs between neighbours in at least a share of the samples, in their more frequent direction.
 
         The strongest come first. An arc that would close a circle with stronger ones, or give its child more than
-        `max_parents`, has the other direction, or is left out where that is not allowed either.
+        `max_parents`, has the other direction, or is left out where that is not allowed either. A direction of share
+        0.5 is not determined by the samples, and `network` may have the other one.
         """
+        kept = self._plan.rules.without_cycles(self._frequent_arcs(threshold))
+        return [self.arc(self.names[one], self.names[other]) for one, other in kept]
+
+    def network(self, threshold: float = 0.5) -> BayesianNetwork:
+        """Return the averaged network: the best one on the whole table whose arcs join frequent neighbours.
+
+        The method of the samples searches it, with the same rules, among the arcs between neighbours in at least a
+        share of the samples. Where three quarters of the directions agree, an arc has no other direction; elsewhere
+        the score on the whole table determines it; method "pc" makes no new collider. `watch` is not called.
+        """
+        frequent = self._frequent_arcs(threshold)
+        allowed = np.zeros(self.shares.shape, dtype=bool)
+        for one, other in frequent:
+            allowed[one, other] = allowed[other, one] = True
+        direction = [self.arc(self.names[one], self.names[other]).direction for one, other in frequent]
+        decided = [arc for arc, share in zip(frequent, direction, strict=True) if round(share, 12) >= DECIDED]
+        for one, other in {*decided} & {*self._plan.rules.without_cycles(decided)}:
+            allowed[other, one] = False
+        network = self._plan.among(allowed).run(self._table)
+        warn_of_record(network.trained[-1], EPOCHS)
+        return network
+
+    def _frequent_arcs(self, threshold: float) -> list[tuple[int, int]]:
+        """Return the more frequent arc of all pairs that reach a threshold: required ones, then the strongest first."""
         settings.number("threshold", threshold, LearningError)
         if threshold > 1:
             raise LearningError(
@@ -65,30 +101,14 @@ class ArcConfidence:
                 setting="threshold",
                 value=threshold,
             )
-        both = self.shares + self.shares.T
+        both = np.round(self.shares + self.shares.T, 12)
         pairs = [
             (a, b) for a in range(len(both)) for b in range(a + 1, len(both)) if both[a, b] >= max(threshold, 1e-12)
         ]
-        rules = self._plan.rules
-        must = rules.required | rules.required.T  # these come first, so that no other takes their place
-        pairs.sort(key=lambda pair: (not must[pair], -round(both[pair], 12), pair))
-        found = []
-        for one, other in rules.without_cycles(
-            (a, b) if self.shares[a, b] >= self.shares[b, a] else (b, a) for a, b in pairs
-        ):
-            share = float(self.shares[one, other] / both[one, other])
-            found.append(ArcShare(self.names[one], self.names[other], float(both[one, other]), share))
-        return found
-
-    def network(self, threshold: float = 0.5) -> BayesianNetwork:
-        """Return the averaged network: the arcs of `arcs`, with tables learnt from the whole table."""
-        parents: list[frozenset[int]] = [frozenset()] * len(self.names)
-        index = self._table.blank.index
-        for one in self.arcs(threshold):
-            parents[index[one.child]] |= {index[one.parent]}
-        network = self._plan.learnt(self._table, tuple(parents))
-        warn_of_record(network.trained[-1], EPOCHS)
-        return network
+        required = self._plan.rules.required
+        must = required | required.T  # these come first, so that no other takes their place
+        pairs.sort(key=lambda pair: (not must[pair], -both[pair], pair))
+        return [(a, b) if self.shares[a, b] >= self.shares[b, a] else (b, a) for a, b in pairs]
 
     def __repr__(self) -> str:
         rows = [[one.parent, "->", one.child, f"{one.strength:.2f}", f"{one.direction:.2f}"] for one in self.arcs()]

@@ -244,6 +244,15 @@ class SearchPlan:
         table.refuse_hidden_without_arcs(first)
         return cls(rule, rules, method, first, start is not None or bool(rules.required.any()))
 
+    def among(self, arcs: np.ndarray) -> SearchPlan:
+        """Return the same search among some arcs only, (parents, children), to its end; required arcs stay."""
+        rules = replace(self.rules, allowed=self.rules.allowed & (arcs | self.rules.required))
+        start = tuple(
+            frozenset(parent for parent in some if rules.allowed[parent, child])
+            for child, some in enumerate(self.start)
+        )
+        return replace(self, rules=rules, method=replace(self.method, watch=None), start=start)
+
     def run(self, table: StructureTable) -> BayesianNetwork:
         """Return the network found in a table."""
         if table.complete:

@@ -71,7 +71,8 @@ PATHS = ("hill_climbing", "tabu", "order")
 @click.option("--draws", type=click.IntRange(1), default=10, show_default=True,
               help="With missing values: the number of draws in a round.")  # fmt: skip
 @click.option("--confidence", type=click.IntRange(1), metavar="SAMPLES",
-              help="Search in this number of bootstrap samples, and keep the arcs in half of them.")  # fmt: skip
+              help="Search in this number of bootstrap samples, and then in all rows, among the arcs in half "
+                   "of the samples.")  # fmt: skip
 @click.option("--picture", metavar="FILE", help="Also draw it, to this file (.svg, .png, .pdf).")
 @common.schema
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
@@ -160,6 +161,8 @@ def _so_far(sure: ArcConfidence | None, samples: int | None, interrupted: bool) 
         return ""
     if sure is None:
         return "this is the best network found so far"
+    if sure.samples == samples:
+        return f"after the last of {counted(sure.samples, 'sample')}, so that nothing is missing"
     return f"the confidences were not finished, and are those of {sure.samples:,} of {samples:,} samples"
 
 
@@ -215,9 +218,8 @@ def _tell_found(
     found: dict[str, Any] = {"variables": len(network.names), "arcs": arcs, "parameters": network.free_parameters}
     if sure is not None:
         found |= {"samples": sure.samples, "interrupted": bool(interrupted)}
-        strength = {(one.parent, one.child): one for one in sure.arcs()}
         for arc in arcs:
-            one = strength[arc["parent"], arc["child"]]
+            one = sure.arc(arc["parent"], arc["child"])
             arc |= {"strength": one.strength, "direction": one.direction}
     if record is not None:
         found |= {"score": record.score, "score_name": record.rule.name, "moves": len(record.moves),
