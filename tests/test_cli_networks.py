@@ -607,7 +607,7 @@ def test_query_has_map_interventions_and_values_of_asking(network: Path, capsys:
         (["--do", "smok=yes"], 1, "Did you mean 'smoke'"),
         (["--do", "smoke=yes", "--do", "smoke=no"], 2, "twice"),
         (["--map", "lung", "--voi", "lung"], 2, "two questions"),
-        (["--map", "lung", "--target", "smoke"], 2, "--map and --target are two questions. Ask one at a time."),
+        (["--map", "lung", "--target", "smoke"], 2, "--map and --target are different questions. Ask one at a time."),
         (["--voi", "lung", "--cost", "xray=dear"], 2, "NAME=NUMBER"),
         (["--voi", "lungs"], 1, "Did you mean 'lung'"),
         (["--voi", "lung", "--target", "lung"], 1, "--target has 'lung', which is to be known itself. Leave it out."),
