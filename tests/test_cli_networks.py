@@ -606,7 +606,7 @@ def test_query_has_map_interventions_and_values_of_asking(network: Path, capsys:
         (["--do", "smoke=often"], 1, "--do smoke=often"),
         (["--do", "smok=yes"], 1, "Did you mean 'smoke'"),
         (["--do", "smoke=yes", "--do", "smoke=no"], 2, "twice"),
-        (["--map", "lung", "--voi", "lung"], 2, "two questions"),
+        (["--map", "lung", "--voi", "lung"], 2, "different questions"),
         (["--map", "lung", "--target", "smoke"], 2, "--map and --target are different questions. Ask one at a time."),
         (["--voi", "lung", "--cost", "xray=dear"], 2, "NAME=NUMBER"),
         (["--voi", "lungs"], 1, "Did you mean 'lung'"),
