@@ -36,7 +36,7 @@ from fgrn import (
     WiringError,
 )
 from fgrn.bayes.junction_tree import _eliminated, _Graph, _weighted, junction_tree
-from fgrn.engines import installed_engines, wide
+from fgrn.engines import clique_rows, installed_engines
 from fgrn.files import container, factored_file, model_file
 
 ENGINES = installed_engines()
@@ -73,8 +73,8 @@ def test_rows_side_by_side_are_those_one_by_one(rows: int, monkeypatch: pytest.M
         model, draw = models(seed), np.random.default_rng(seed)
         data = as_evidence([random_row(model, draw) for _ in range(rows)], model.names)
         with monkeypatch.context() as patch:
-            patch.setattr(wide, "FEWEST_ROWS", 1)
-            patch.setattr(wide, "MOST_LANES", 8 * (1 + seed % 3))
+            patch.setattr(clique_rows, "FEWEST_ROWS", 1)
+            patch.setattr(clique_rows, "MOST_LANES", 8 * (1 + seed % 3))
             found = model.propagate(data, engine="cpu")
             learnt = model.copy()
             if isinstance(model, BayesianNetwork):

@@ -101,9 +101,10 @@ def test_blas_is_limited_after_a_failure_to_limit_it(monkeypatch: pytest.MonkeyP
 def test_blas_is_limited_once_for_all_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     entered: list[int] = []
     plain = blas_threads._blas_libraries
-    monkeypatch.setattr(blas_threads, "_blas_libraries", lambda scipy: (entered.append(1), plain(scipy))[1])
     data = rows_of(100, 3, 3, seed=0)
-    fgrn.hidden_tree(data, hidden=4, states=dict.fromkeys(data, 3)).learn(data, epochs=3, engine="cpu")
+    tree = fgrn.hidden_tree(data, hidden=4, states=dict.fromkeys(data, 3))
+    monkeypatch.setattr(blas_threads, "_blas_libraries", lambda scipy: (entered.append(1), plain(scipy))[1])
+    tree.learn(data, epochs=3, engine="cpu")
     assert entered == [1]
     assert blas_threads.ONE_BLAS_THREAD._users == 0
 

@@ -111,7 +111,9 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
               )  # fmt: skip
 @click.option("--test", type=common.FiniteRange(0, 1, max_open=True), default=0.0, show_default=True,
               help="Share of the rows, drawn with the seed, held out as test rows.")  # fmt: skip
-@click.option("--weights", metavar="COLUMN", help="The column with the weight of each row.")
+@click.option(
+    "--weights", metavar="COLUMN", help="The column with the weight of each row: how many equal rows it stands for."
+)
 @click.option("--sequence", metavar="COLUMN", help="With --model hmm: the column that identifies sequences.")
 @click.option("--time", metavar="COLUMN", help="With --model hmm: the column by which rows of a sequence are ordered.")
 @click.option("--continuous", metavar="COLUMN", multiple=True,

@@ -270,7 +270,9 @@ def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[
 )
 @common.schema
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
-@click.option("--weights", metavar="COLUMN", help="The column with the weight of each row.")
+@click.option(
+    "--weights", metavar="COLUMN", help="The column with the weight of each row: how many equal rows it stands for."
+)
 @click.option("--picture", metavar="FILE", help="Also draw it, to this file (.svg, .png, .pdf).")
 @common.stream_option
 @common.reading

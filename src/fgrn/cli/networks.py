@@ -317,7 +317,7 @@ def query(
     if targets and (map_of or joint or sensitivity):
         asked.append("--target")
     if len(asked) > 1:
-        raise click.UsageError(f"{' and '.join(asked)} are two questions. Ask one at a time.")
+        raise click.UsageError(f"{' and '.join(asked)} are different questions. Ask one at a time.")
     if asked and method != "exact":
         raise click.UsageError(f"{asked[0]} needs --method exact.")
     if samples and method != "sampling":

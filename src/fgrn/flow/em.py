@@ -43,7 +43,7 @@ Outcome: TypeAlias = tuple[Parameters, History]
 Watcher = Callable[[int, int, float], object]
 """Called after every epoch with the number of the start, of the epoch, and the log-likelihood per row.
 
-What it watches is the likelihood the epoch began with. If it returns True the epoch is the last one.
+What it watches is the likelihood the epoch began with. If it returns True the epoch is the last one of its start.
 """
 
 

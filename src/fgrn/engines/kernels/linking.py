@@ -28,7 +28,8 @@ class LinkedLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba is not typed
         require_global_compiler_lock()
         self._raise_if_finalized()
         for library in dict.fromkeys(self._linking_libraries):
-            self._reload_init.update(library._reload_init)  # what a kernel from the cache has to initialise
+            if hasattr(library, "_reload_init"):  # what a kernel from the cache has to initialise; not in numba 0.61
+                self._reload_init.update(library._reload_init)
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
         self._final_module.verify()
         self._finalize_dynamic_globals()
