@@ -6,7 +6,9 @@ have either direction in the equivalence class of the structure found, and by th
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,7 +55,7 @@ class ArcConfidence:
 
     def strength(self, one: Name, other: Name) -> float:
         """Return the share of the samples in which two variables are neighbours."""
-        a, b = (self._table.blank.index[self._table.blank.variable(name).name] for name in (one, other))
+        a, b = self._number(one), self._number(other)
         return float(self.shares[a, b] + self.shares[b, a])
 
     def arc(self, parent: Name, child: Name) -> ArcShare:
@@ -74,11 +76,12 @@ class ArcConfidence:
         return [self.arc(self.names[one], self.names[other]) for one, other in kept]
 
     def network(self, threshold: float = 0.5) -> BayesianNetwork:
-        """Return the averaged network: the best one on the whole table whose arcs join frequent neighbours.
+        """Return the averaged network: its arcs join neighbours in at least a share of the samples.
 
-        The method of the samples searches it, with the same rules, among the arcs between neighbours in at least a
-        share of the samples. Where three quarters of the directions agree, an arc has no other direction; elsewhere
-        the score on the whole table determines it; method "pc" makes no new collider. `watch` is not called.
+        Where three quarters of the directions agree, an arc has this direction. The method of the samples determines
+        the others: it searches the best network on the whole table, with the same rules, among these arcs (method "pc"
+        makes no new collider). Arcs that it leaves out are added in the direction that makes the smaller table. `watch`
+        is not called.
         """
         frequent = self._frequent_arcs(threshold)
         allowed = np.zeros(self.shares.shape, dtype=bool)
@@ -89,8 +92,34 @@ class ArcConfidence:
         for one, other in {*decided} & {*self._plan.rules.without_cycles(decided)}:
             allowed[other, one] = False
         network = self._plan.among(allowed).run(self._table)
+        found = [(self._number(parent), self._number(child)) for parent, child in network.arcs]
+        left = [arc for arc in frequent if arc not in found and arc[::-1] not in found]
+        if left:
+            parents = self._with_arcs(found, left, {*decided})
+            network = self._plan.learnt(self._table, parents)
         warn_of_record(network.trained[-1], EPOCHS)
         return network
+
+    def _number(self, name: Name) -> int:
+        """Return the number of a variable."""
+        return self._table.blank.index[self._table.blank.variable(name).name]
+
+    def _with_arcs(
+        self, found: Sequence[tuple[int, int]], more: Sequence[tuple[int, int]], decided: Collection[tuple[int, int]]
+    ) -> tuple[frozenset[int], ...]:
+        """Return the parents of all variables with more arcs, the smaller table of both directions if undecided."""
+        sizes = [self._table.blank.variable(name).cardinality for name in self.names]
+        kept = list(found)
+        for one, other in more:
+            cells = [
+                sizes[child] * prod(sizes[a] for a, b in [*kept, (parent, child)] if b == child)
+                for parent, child in ((one, other), (other, one))
+            ]
+            turned = (one, other) not in decided and cells[1] < cells[0]
+            kept = self._plan.rules.without_cycles([*kept, (other, one) if turned else (one, other)])
+        return tuple(
+            frozenset(parent for parent, child in kept if child == number) for number in range(len(self.names))
+        )
 
     def _frequent_arcs(self, threshold: float) -> list[tuple[int, int]]:
         """Return the more frequent arc of all pairs that reach a threshold: required ones, then the strongest first."""
