@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import atexit
-import multiprocessing
-import subprocess
 import sys
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .row_blocks import thread_count
+
+if TYPE_CHECKING:
+    import subprocess
 
 KERNELS = {
     "stars": ("stars.star",),
@@ -40,6 +41,9 @@ def compile_aside(work: str) -> bool:
 
     if any(process.poll() is None for process in COMPILING.values()) or _kernel(KERNELS[work][0])._cache.is_kept():
         return False
+    import multiprocessing
+    import subprocess  # both take 10 ms to import, which only a first call is worth
+
     has_python = "python" in Path(sys.executable or "").name.lower()
     if has_python and thread_count() > 1 and multiprocessing.parent_process() is None and can_be_written():
         command = [sys.executable, "-P", "-c", f"from fgrn.warming import compile_for; compile_for({work!r})"]
