@@ -5,9 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader, MetaPathFinder
+
+    class _Finder(MetaPathFinder, Loader):
+        """What the import system expects."""
+else:
+    _Finder = object  # to import the abstract classes takes 10 ms, and nothing of them is used
 
 MOVED = {
     "fgrn.criteria": "fgrn.learning.criteria",
@@ -26,7 +34,7 @@ MOVED = {
 """The documented old name, and the name of the module now; empty for a folder that is gone."""
 
 
-class _Moved(MetaPathFinder, Loader):
+class _Moved(_Finder):
     """Import finder for modules under their old names."""
 
     def find_spec(
