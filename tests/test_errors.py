@@ -354,9 +354,11 @@ def test_no_text_of_ours_is_searched_or_replaced() -> None:
 
 
 def test_every_error_and_warning_is_public_and_documented() -> None:
-    page = (Path(__file__).parents[1] / "docs/reference/exceptions.md").read_text()
     kinds = [one for one in vars(exceptions).values() if isinstance(one, type) and issubclass(one, Report)]
     names = {one.__name__ for one in kinds} - {"Report"}
     assert names <= set(fgrn.__all__)
-    assert names == set(re.findall(r"autoexception:: fgrn\.(\w+)", page))
     assert all(f" {name} " in str(exceptions.__doc__) for name in names - {"FgrnError", "FgrnWarning"})
+    page = Path(__file__).parents[1] / "docs" / "reference" / "exceptions.md"
+    if not page.exists():
+        pytest.skip("the documentation is not beside these tests")
+    assert names == set(re.findall(r"autoexception:: fgrn\.(\w+)", page.read_text(encoding="utf-8")))
