@@ -23,6 +23,9 @@ import numpy as np
 
 from .parameters import Specification
 
+ROUND = 3
+"""Epochs of a round: from the parameters to try, or instead of these, from the last update; from p0; and from p1."""
+
 GROWTH = 4.0
 """The factor by which the longest step grows or shrinks."""
 
@@ -44,6 +47,13 @@ class Extrapolation:
     ahead: np.ndarray | None = None
     length: float = 1.0
     longest: float = GROWTH
+
+    @property
+    def epochs_left(self) -> int:
+        """The number of epochs before the next extrapolation, the next one included."""
+        if self.ahead is not None:
+            return ROUND
+        return ROUND - 1 if self.first is None else 1
 
     def after(self, spec: Specification, counted: np.ndarray, updated: np.ndarray, succeeded: bool) -> Extrapolation:
         """Return the state of the round after another epoch.

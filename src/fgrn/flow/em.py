@@ -342,7 +342,9 @@ def _epoch(
     succeeded = ahead is not None and counted.objective >= start.objectives[-1]
     if ahead is not None and not succeeded:  # too far: as if it had not been tried
         tried = began_with
-        run_ahead[:] = yield EpochRequest(tried.values, min(3, rule.epochs - start.epochs))
+        run_ahead[:] = yield EpochRequest(
+            tried.values, min(start.extrapolation.epochs_left, rule.epochs - start.epochs)
+        )
         counted = run_ahead.pop(0)
     drawn = tried.undrawn_tables, tried.undrawn_priors
     new = None if counted.updated is None else Parameters(counted.updated, *drawn)
@@ -358,10 +360,10 @@ def _request(start: Start, values: np.ndarray, rule: Rule, weight: float) -> Epo
     """
     left = rule.epochs - start.epochs
     if rule.accelerate:
-        state = start.extrapolation
-        if state.ahead is not None:
-            return EpochRequest(values, min(3, left), start.objectives[-1])
-        return EpochRequest(values, min(2 if state.first is None else 1, left))
+        is_tried = start.extrapolation.ahead is not None
+        return EpochRequest(
+            values, min(start.extrapolation.epochs_left, left), start.objectives[-1] if is_tried else -np.inf
+        )
     gain = rule.tolerance * weight if rule.tolerance else -np.inf
     return EpochRequest(values, left, start.objectives[-1] + gain if start.epochs else -np.inf, gain)
 

@@ -191,10 +191,10 @@ def starts_at_once(method: CountingMethod, rule: Rule, watch: object, together: 
 
 
 def starts_together(esteps: ESteps, rule: Rule, watch: object, cells: int) -> int:
-    """Return how many random starts learn in step, so that one call counts the rows for all of them.
+    """Return how many random starts learn at a time, of which one call counts the rows for several.
 
     As many as there are, if the engine can and their tables of so many `cells` are small. It does not depend on the
-    threads, which share the work of such a call. A function of the user's is told of one start after the other.
+    threads, which share these starts. A function of the user's is told of one start after the other.
     """
     can = rule.starts > 1 and _in_any_order(watch) and esteps.together is not None
     return min(rule.starts, max(1, CELLS_TOGETHER // max(cells, 1))) if can else 1
