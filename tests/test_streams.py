@@ -857,7 +857,8 @@ def test_memory_is_set_by_the_batch_and_not_by_the_table(tmp_path: Path) -> None
     small, large = (float(run_peak(rows, tmp_path).stdout) for rows in (2**22, 2**23))
     codes = 20 * 2**23 / 2**20  # 160 MiB, and as much again for what engines keep
     assert large < codes / 2, f"{large:.0f} MiB at the peak for {codes:.0f} MiB of codes"
-    assert large - small < codes / 8, f"{small:.0f} and {large:.0f} MiB at the peak"
+    # Held rows would add half of the codes, 80 MiB; batches read ahead move a peak by up to 25 MiB from run to run
+    assert large - small < codes / 4, f"{small:.0f} and {large:.0f} MiB at the peak"
     assert not list(tmp_path.iterdir())
 
 
