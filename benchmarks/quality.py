@@ -1,11 +1,12 @@
 """How good classifiers with default settings are: accuracy, log-loss, calibration and seconds, beside scikit-learn's.
 
-    python -m benchmarks.quality [table ...] [--rows 10000] [--model NAME] [--record] [--imputation]
+    python -m benchmarks.quality [table ...] [--rows 10000] [--model NAME] [--record] [--imputation | --hidden]
 
 Every model is fitted on four fifths of a table and asked for the classes of the rest, in turn. A table with more rows
 than --rows is drawn from. Two models are compared by the differences between them in the five parts: their mean, and
-its standard error. With --imputation missing values are asked for instead, see `benchmarks.imputation`. With --record
-the figures go to `quality.json` and the page `docs/quality.md`.
+its standard error. With --imputation missing values are asked for instead, see `benchmarks.imputation`; with --hidden
+the class of rows whose values are hidden, see `benchmarks.hidden_values`. With --record the figures go to
+`quality.json` and the page `docs/quality.md`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from . import imputation
+from . import hidden_values, imputation
 
 ROOT = Path(__file__).parents[1]
 FIGURES = ROOT / "benchmarks" / "quality.json"
@@ -183,15 +184,21 @@ def is_behind(gain: float, error: float) -> bool:
     return gain < -error - 1e-9
 
 
+def some_rows(name: str, most: int) -> tuple[pd.DataFrame, pd.Series]:
+    """The columns and classes of a table; if it has more rows than `most`, of so many that are drawn."""
+    rows, classes = TABLES[name]()
+    if len(rows) <= most:
+        return rows, classes
+    some = np.sort(np.random.default_rng(0).choice(len(rows), most, replace=False))
+    return rows.iloc[some].reset_index(drop=True), classes.iloc[some].reset_index(drop=True)
+
+
 def measured(name: str, most: int, only: str | None = None) -> list[dict[str, Any]]:
     """A record for each model on a table, or for one of them."""
     from sklearn.base import clone
     from sklearn.model_selection import StratifiedKFold
 
-    rows, classes = TABLES[name]()
-    if len(rows) > most:
-        some = np.sort(np.random.default_rng(0).choice(len(rows), most, replace=False))
-        rows, classes = rows.iloc[some].reset_index(drop=True), classes.iloc[some].reset_index(drop=True)
+    rows, classes = some_rows(name, most)
     labels, truth = np.unique(classes, return_inverse=True)
     records = []
     for called, model in models(rows, classes).items():
@@ -325,13 +332,21 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=10_000, help="the most rows of a table")
     parser.add_argument("--model", help="measure this model alone; the figures of others stay as they were recorded")
     parser.add_argument("--record", action="store_true", help="write the figures and the page")
-    parser.add_argument("--imputation", action="store_true", help="compare what is told of missing values instead")
+    other = parser.add_mutually_exclusive_group()
+    other.add_argument("--imputation", action="store_true", help="compare what is told of missing values instead")
+    other.add_argument("--hidden", action="store_true", help="compare the log-loss with values hidden instead")
     options = parser.parse_args()
     kept = json.loads(FIGURES.read_text()) if FIGURES.exists() else {"classes": [], "imputation": []}
+    kept.setdefault("hidden", [])
     part, tables = ("imputation", imputation.TABLES) if options.imputation else ("classes", tuple(TABLES))
+    part = "hidden" if options.hidden else part
     for name in options.tables or tables:
         if options.imputation:
             found = imputation.measured(name, *TABLES[name]())
+        elif options.hidden:
+            rows, classes = some_rows(name, hidden_values.MOST_ROWS)
+            compared = {called: one for called, one in models(rows, classes).items() if options.model in (None, called)}
+            found = hidden_values.measured(name, rows, classes, compared)
         else:
             found = measured(name, options.rows, options.model)
         # new figures take the place of old ones
@@ -339,13 +354,16 @@ def main() -> int:
         kept[part] = sorted(by_name.values(), key=lambda record: list(TABLES).index(record["table"]))
         if options.record:
             FIGURES.write_text(json.dumps(kept, indent=1) + "\n")
-    if not options.imputation:
+    if part == "classes":
         print(page(kept["classes"])["counts"])
     if options.record:
         from .report import filled
 
         place = ROOT / "docs" / "quality.md"
-        parts = {**page(kept["classes"]), "imputation": imputation.page(kept["imputation"])}
+        parts = {
+            **page(kept["classes"]), "imputation": imputation.page(kept["imputation"]),
+            "hidden": hidden_values.page(kept["hidden"]),
+        }  # fmt: skip
         place.write_text(filled(place.read_text(), parts))
     return 0
 

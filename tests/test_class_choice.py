@@ -882,7 +882,7 @@ def two_networks() -> LatentClassifier:
 
 
 def test_the_class_is_told_by_the_geometric_mean_of_two_networks(two_networks: LatentClassifier) -> None:
-    X, _ = exclusive(50, 2)
+    X = exclusive(50, 2)[0].dropna()
     asked = two_networks.schema_.codes({name: X[name] for name in X})
     nets = [two_networks.decision_network_, two_networks.second_decision_network_]
     a, b = (net.posterior(asked, "kind") for net in nets)

@@ -155,12 +155,13 @@ def test_a_page_carries_the_networks_that_were_refined_for_the_class(networks: i
     plain = parts(fgrn.explore(model.network_).html)[0]
     text, data = parts(fgrn.explore(model).html)
     edge = next(one["edge"] for one in text["variables"] if one["name"] == "class")
-    assert text["refined"] == {"edge": edge, "networks": networks}
+    completeness = {"usual": 3.5, "power": 0.5}
+    assert text["refined"] == {"edge": edge, "networks": networks, "completeness": completeness}
     assert plain["refined"] is None and not any(name.startswith("refined") for name in plain["arrays"])
     kind, first, count = text["arrays"]["refined.values"]
     assert kind == "f8"
     found = np.frombuffer(data, np.float64, count, first).reshape(networks, -1)
-    np.testing.assert_array_equal(found, [one._parameters.values for one in model._decision.networks])
+    np.testing.assert_array_equal(found, [one._parameters.values for one in model._decision.pool.models])
     own = text["arrays"]["values"]
     np.testing.assert_array_equal(np.frombuffer(data, np.float64, own[2], own[1]), model.network_._parameters.values)
     served, _ = export.served_document(model, "", "")

@@ -364,7 +364,8 @@ def test_the_page_says_where_the_probabilities_of_a_class_come_from(page: Open, 
     model, _ = refined
     opened, names = page(model), shown(model)
     target, line = names.index("travels_by"), opened.tab.locator(".refined")
-    told = "is predicted by {} refined for it, as in predict_proba; all else comes from the network shown."
+    told = "is predicted by {} refined for it and, where values are missing, by the network shown as well, "
+    told += "as in predict_proba; all else comes from the network shown."
     assert line.inner_text() == f"travels_by {told.format('a network')}"
     two = page(refined_classifier(2)[0])
     assert two.tab.locator(".refined").inner_text() == f"class {told.format('2 networks')}"

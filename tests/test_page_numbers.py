@@ -15,7 +15,6 @@ from random_models import bayesian_network, markov_network, random_tree
 import fgrn
 from fgrn.page.export import document
 from fgrn.page.server import Answers
-from fgrn.queries.mean_messages import mean_messages
 
 pytestmark = pytest.mark.slow
 
@@ -200,7 +199,7 @@ def test_the_class_is_predicted_as_by_the_classifier(
     soft = {names.index("b"): [0.2, 1.0, 0.5]}
     (_, beliefs), (_, nothing) = page.ask([soft, {}])
     for found_, known in ((beliefs, {"b": [[0.2, 1.0, 0.5]]}), (nothing, None)):
-        mean = mean_messages(model._decision.networks, known, ["class"])["class"][0]
+        mean = model._decision.pool.messages(known, ["class"])["class"][0]
         np.testing.assert_allclose(found_[target], mean, rtol=0, atol=1e-9)
 
 

@@ -40,7 +40,7 @@ function Refined({ store }: { store: Store }) {
   const { refined } = store.document;
   const variable = refined && store.byEdge.get(refined.edge);
   if (!refined || !variable) return null;
-  const said = store.weights(variable) ? text.refinedKnown(variable.title) : text.refined(variable.title, refined.networks);
+  const said = store.weights(variable) ? text.refinedKnown(variable.title) : text.refined(variable.title, refined.networks, !!refined.completeness);
   return <p class="note refined" dir="auto">{said}</p>;
 }
 

@@ -160,8 +160,8 @@ export const text = {
   announce: (probability: string): string => `Probability of the evidence ${probability}`,
   continuous: (names: string[]): string =>
     `Not on this page: ${names.join(", ")}, whose values are continuous. Beliefs are those of a row in which they are missing.`,
-  refined: (name: string, networks: number): string =>
-    `${name} is predicted by ${networks === 1 ? "a network" : `${networks} networks`} refined for it, as in predict_proba; all else comes from the network shown.`,
+  refined: (name: string, networks: number, pooled: boolean): string =>
+    `${name} is predicted by ${networks === 1 ? "a network" : `${networks} networks`} refined for it${pooled ? " and, where values are missing, by the network shown as well" : ""}, as in predict_proba; all else comes from the network shown.`,
   refinedKnown: (name: string): string => `While ${name} is evidence, all bars come from the network shown.`,
   served: "Computed by fgrn on this machine. Nothing leaves it.",
   localOnly: "Computed in this browser. Nothing leaves it.",

@@ -30,7 +30,7 @@ class Inference {
     if (start.loops) return;
     this.beliefs = programOf(start.buffer, start.places, "beliefs");
     this.inward = programOf(start.buffer, start.places, "inward");
-    if (start.refined) this.refined = new RefinedClass(this.model.plan, start.refined, start);
+    if (start.refined) this.refined = new RefinedClass(this.model, start.refined, start);
   }
 
   answer(asked: Ask): Answer {

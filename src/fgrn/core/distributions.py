@@ -59,7 +59,7 @@ def normalised_rows(array: np.ndarray) -> np.ndarray:
     return exact
 
 
-def geometric_mean(found: Sequence[np.ndarray]) -> np.ndarray:
+def geometric_mean(found: Sequence[np.ndarray], weights: Sequence[np.ndarray] | None = None) -> np.ndarray:
     """Return the distributions with the mean logarithm of those of several models, scaled to sum to one.
 
     A probability of zero counts as FAINTEST beside one that is not, so that there is a mean of any distributions. Where
@@ -67,10 +67,12 @@ def geometric_mean(found: Sequence[np.ndarray]) -> np.ndarray:
 
     Args:
         found: (rows, states) of each model; those of one alone are returned as they are.
+        weights: (rows, 1) of each model, which sum to one over the models; equal unless given.
     """
     if len(found) == 1:
         return found[0]
-    logs = np.mean([np.log(np.maximum(one, FAINTEST)) for one in found], axis=0)
+    each = [np.log(np.maximum(one, FAINTEST)) for one in found]
+    logs = np.mean(each, axis=0) if weights is None else sum(map(np.multiply, weights, each), np.zeros(1))
     likely = np.exp(logs - logs.max(axis=-1, keepdims=True)) * (np.max(found, axis=0) != 0)
     mean: np.ndarray = likely / likely.sum(axis=-1, keepdims=True)
     return mean

@@ -25,7 +25,7 @@ from ..graph.network import Network
 from ..learning.checkpoints import Checkpoint, Journal, Returned, open_journal
 from ..queries.completion import impute
 from ..queries.explanation import Explanation
-from ..queries.mean_messages import mean_messages
+from ..queries.opinion_pool import OpinionPool
 from ..queries.prototypes import MeanAndSpread, Prototypes
 from ..queries.questions import explained_by
 from ..tables import frames, one_row
@@ -327,12 +327,12 @@ class LatentEstimator(HiddenNames):
         self, data: Mapping[str, Coded], names: Sequence[str], way: str = "marginal"
     ) -> dict[str, np.ndarray]:
         """Return messages on some variables, (rows, states); for an impossible row, those without any evidence."""
-        return mean_messages([self._joint_model()], data, names, way, self.engine)
+        return OpinionPool((self._joint_model(),)).messages(data, names, way, self.engine)
 
     def _posterior(self, X: Any, name_of: Callable[[], str]) -> np.ndarray:
         """Return the posterior distribution of one variable in each row."""
         data, name = self._coded(X), name_of()
-        return mean_messages(self._decision.networks, data, [name], "marginal", self.engine)[name]
+        return self._decision.pool.messages(data, [name], engine=self.engine)[name]
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return the log-likelihood of each row, summed over missing values; -inf for an impossible row.
@@ -419,4 +419,4 @@ class LatentEstimator(HiddenNames):
             if key in self.schema_.states or self.schema_[key].continuous
         }
         codes = self.schema_.codes({key: [value] for key, value in known.items()}, self.unseen)
-        return explained_by(self._decision.networks, codes, name, state, values=known, engine=self.engine)
+        return explained_by(self._decision.pool, codes, name, state, values=known, engine=self.engine)

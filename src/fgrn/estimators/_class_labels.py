@@ -14,7 +14,6 @@ from sklearn.utils.validation import _check_y, check_is_fitted, column_or_1d
 from ..core.exceptions import SchemaError
 from ..core.labels import Label, is_text
 from ..queries.explanation import Explanation
-from ..queries.mean_messages import mean_messages
 from ..queries.prototypes import Prototypes
 from ..tables import frames
 from ..tables.columns import Column
@@ -149,7 +148,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
             return super()._variable_messages(data, names, way)
         others = [one for one in names if one != name]
         found = super()._variable_messages(data, others) if others else {}
-        return found | mean_messages(self._decision.networks, data, [name], way, self.engine)  # as `predict` says
+        return found | self._decision.pool.messages(data, [name], way, self.engine)  # as `predict` says
 
     def _code(self, target: Any) -> int:
         found = np.flatnonzero(self.classes_ == target)

@@ -6,10 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.completeness import Completeness
 from ..graph.network import Network
+from ..queries.opinion_pool import OpinionPool
 
 REFINED = ("decision_network_", "second_decision_network_")
 """The attributes of an estimator with the networks that were refined for the class, where there are any."""
+
+WEIGHT = "decision_weight_"
+"""The attribute with how much these count in rows with missing values."""
 
 
 @dataclass(frozen=True)
@@ -24,13 +29,24 @@ class Decision:
         return tuple(getattr(self.estimator, name) for name in REFINED if hasattr(self.estimator, name))
 
     @property
-    def networks(self) -> tuple[Network, ...]:
-        """The networks whose geometric mean predicts the class: the fitted one, unless others were refined for that."""
-        return self.refined or (self.estimator.network_,)
+    def completeness(self) -> Completeness | None:
+        """How much the refined networks count in rows with missing values; None if they count alone in all."""
+        found: Completeness | None = getattr(self.estimator, WEIGHT, None)
+        return found
 
-    def keep(self, networks: Sequence[Network]) -> None:
+    @property
+    def pool(self) -> OpinionPool:
+        """The networks that predict the class together: those refined for it, and the fitted one; or this one alone."""
+        fitted, refined, completeness = self.estimator.network_, self.refined, self.completeness
+        if not refined:
+            return OpinionPool((fitted,))
+        return OpinionPool(refined) if completeness is None else OpinionPool(refined, fitted, completeness)
+
+    def keep(self, networks: Sequence[Network], completeness: Completeness | None = None) -> None:
         """Keep the networks that were refined for the class; of none, the fitted one predicts it."""
-        for name in REFINED:
+        for name in (*REFINED, WEIGHT):
             self.estimator.__dict__.pop(name, None)
         for name, network in zip(REFINED, networks, strict=False):
             setattr(self.estimator, name, network)
+        if networks and completeness is not None:
+            setattr(self.estimator, WEIGHT, completeness)

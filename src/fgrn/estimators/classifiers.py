@@ -17,6 +17,7 @@ from ..bayes.class_trees import (
     smoothing_of_class_tree,
     tree_of_columns,
 )
+from ..core.completeness import Completeness
 from ..core.exceptions import FgrnWarning, LearningError, Remedy, counted, warn
 from ..core.progress import LearningProgress, ReadingProgress
 from ..graph import structures
@@ -112,6 +113,8 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
             helped. Everything else (class profiles, imputed rows, likelihoods) is computed by `network_`.
         second_decision_network_: another one, refined in the other way, if the geometric mean of both predictions was
             better: a prediction then uses both, and takes twice the time.
+        decision_weight_: how much they count in a row of `known` values beside `network_`, in a geometric mean: with
+            the weight min(1, known / usual) ** power. A row of as many values as `usual` in training has weight 1.
         selection_: the candidates that were compared, if something was chosen.
     """
 
@@ -128,6 +131,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
     structure_: str
     decision_network_: Network
     second_decision_network_: Network
+    decision_weight_: Completeness
 
     def __init__(
         self,
@@ -247,6 +251,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         if search.tried:
             search.average()
             search.calibrate()
+            search.weigh_incomplete_rows()
             self.selection_ = search.selection
             family, size = search.best_family, search.best.size
             search.reserve_for_refining()
@@ -257,7 +262,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         self._learn_in_time(table, search)
         stopped = search.budget.stopped
         if search.tried and not search.recipe.changes_nothing and not stopped():
-            self._decision.keep(refined(family, self.network_, here, search.recipe, stopped))
+            self._decision.keep(refined(family, self.network_, here, search.recipe, stopped), search.completeness)
 
     def _learn_in_time(self, table: EncodedTable, search: ClassSearch) -> None:
         """Learn the tables of the network; when the time is over, stop with a warning and keep them."""

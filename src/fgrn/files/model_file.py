@@ -12,7 +12,8 @@ extended.
     "online"                               expected counts per row, all tables and then all priors; then of continuous
                                            columns the weights, sums and sums of squares in each state
     "decision", "decision/second"          tables refined to predict the class, of one network or of two, whose
-                                           geometric mean predicts it, one vector each, if the document has "decision"
+                                           geometric mean predicts it, one vector each, if the document has "decision",
+                                           which may say how much they count in rows with missing values
     "mixture/..."                          trees that share tables with the network, see `mixture_file`
     "leaves"                               of continuous columns, if the document has "leaves", the means and then the
                                            logarithms of the variances, (2, states, columns), in units of the columns
@@ -37,6 +38,7 @@ from ..bayes.dynamic import DynamicBayesianNetwork
 from ..bayes.factored import FactoredModel
 from ..bayes.influence import InfluenceDiagram
 from ..bayes.tree_mixture import TreeMixture
+from ..core.completeness import Completeness
 from ..core.exceptions import ModelFileError, Remedy
 from ..core.whole_file import reason_of, write_whole
 from ..flow.gaussian_leaves import GaussianLeaves
@@ -120,6 +122,10 @@ def _model_bytes(model: Saved, record: dict[str, Any]) -> bytes:
     arrays: dict[str, np.ndarray] = {}
     if hasattr(model, "decision_network_"):
         beside["decision"], arrays["decision"] = {"tensor": "decision"}, model.decision_network_._parameters.values
+        completeness = model._decision.completeness
+        if completeness is not None:
+            beside["decision"]["completeness"] = {"usual": completeness.usual, "power": completeness.power}
+            beside["version"] = 2  # code that does not know it would predict rows with missing values by refined tables
     if hasattr(model, "second_decision_network_"):
         beside["decision"]["second"] = "decision/second"
         arrays["decision/second"] = model.second_decision_network_._parameters.values
@@ -136,10 +142,11 @@ def _read_model(file: Readable) -> Saved:
     if "model" in container.document:
         return factored_file.decode_factored(container)
     network, deciding, mixture = _decode_network(container)
+    completeness = _read_completeness(container.document)
     if "estimator" not in container.document:
         return network if mixture is None else mixture
     estimator = restore_estimator(container.document, network, mixture)
-    estimator._decision.keep(deciding)
+    estimator._decision.keep(deciding, completeness)
     return estimator
 
 
@@ -151,7 +158,7 @@ def _is_equal(again: Any, model: Any, record: dict[str, Any]) -> bool:
         return bool(again == model and again.online_state == model.online_state)
     return (
         _is_equal(again.network_, model.network_, {})
-        and again._decision.networks == model._decision.networks
+        and again._decision.pool == model._decision.pool
         and getattr(again, "mixture_", None) == getattr(model, "mixture_", None)
         and estimator_record(again) == record
     )
@@ -290,6 +297,18 @@ def _decision_tensors(document: dict[str, Any]) -> list[str]:
         return []
     record = value_of(dict, document, "decision", "its description")
     return [value_of(str, record, key, DECIDING) for key in ("tensor", "second") if key == "tensor" or key in record]
+
+
+def _read_completeness(document: dict[str, Any]) -> Completeness | None:
+    """Return how much refined tables count in rows with missing values; None for a file that does not say so."""
+    record = value_of(dict, document, "decision", "its description") if "decision" in document else {}
+    if "completeness" not in record:
+        return None
+    said = value_of(dict, record, "completeness", DECIDING)
+    usual, power = (value_of(float, said, key, DECIDING) for key in ("usual", "power"))
+    if not (0 < usual < np.inf and 0 < power < np.inf):
+        raise Refused(f"{DECIDING} have a weight that is not positive.")
+    return Completeness(usual, power)
 
 
 def _deciding(network: Network, values: np.ndarray) -> Network:

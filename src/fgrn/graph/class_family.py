@@ -124,6 +124,22 @@ class ClassFamily:
             rows, keep=[self.target], parts=["marginal"], engine=self.engine, impossible="mark"
         ).marginal(self.target)
 
+    def level_of_cells(self, model: Network) -> np.ndarray:
+        """See `Family`."""
+        layout, columns = model._spec.layout, {*model.observed} - {self.target, self.hidden}
+        found, count = np.full(layout.size, -1), 0
+        for number, (names, shape) in enumerate(zip(layout.table_names, layout.table_shapes, strict=True)):
+            if not columns.isdisjoint(names):
+                layout.table(found, number)[...] = count + np.arange(shape[1])
+                count += shape[1]
+        return found
+
+    def scaled(self, model: Network, logarithms: np.ndarray) -> np.ndarray:
+        """See `Family`. Factors of levels alone change nothing in what complete rows tell of the class."""
+        with np.errstate(divide="ignore"):
+            logs = np.log(model._parameters.values)
+        return self._of_logarithms(model, logs + logarithms)._parameters.values
+
     def calibrated(self, model: Network, calibration: Calibration) -> Network:
         """See `Family`."""
         return self._of_logarithms(model, self._changed_logarithms(model, calibration))

@@ -15,6 +15,13 @@ from .calibration import Calibration, Predictions
 from .choice_budget import Budget
 from .conditional import Conditional, Penalty
 from .cross_validation import PartedRows
+from .incomplete_rows import (
+    MOST_HELD_OUT,
+    IncompletePredictions,
+    known_values,
+    with_hidden_values,
+    with_level_factors,
+)
 
 ITERATIONS = 30
 """The most steps of the optimiser with one penalty."""
@@ -32,6 +39,14 @@ class Family(Protocol):
     @property
     def structure(self) -> str:
         """The name of the structure."""
+
+    @property
+    def target(self) -> str:
+        """The column that is the class."""
+
+    @property
+    def seed(self) -> int:
+        """The seed of what is random."""
 
     @property
     def refine(self) -> bool:
@@ -65,6 +80,12 @@ class Family(Protocol):
 
     def with_tables(self, model: Any, values: np.ndarray) -> Any:
         """Return a copy of a model with other tables."""
+
+    def level_of_cells(self, model: Any) -> np.ndarray:
+        """Return the number of the level, of all columns but the class, that each cell belongs to; -1 for others."""
+
+    def scaled(self, model: Any, logarithms: np.ndarray) -> np.ndarray:
+        """Return the tables of a model whose cells are multiplied by factors, given as logarithms, and sum to one."""
 
     def chances(self, model: Any, rows: Evidence) -> np.ndarray:
         """Return the distribution of the class in each row given its other columns, (rows, classes)."""
@@ -155,6 +176,18 @@ class Trial:
         self.classes = chances.shape[1]
         return Predictions.of(chances, classes, self._copies * self._held_out.row_weights)
 
+    def incomplete_predictions(self, models: Sequence[Any]) -> IncompletePredictions:
+        """Return predictions for held-out rows with hidden values, by some refined models and by that of EM."""
+        seed = self.family.seed
+        rows = with_hidden_values(self._held_out, self._target, seed, MOST_HELD_OUT)
+        learnt = with_hidden_values(self._rows, self._target, seed)
+        asked, classes = rows.without(self._target), rows.codes[:, rows.columns.index(self._target)]
+        ready = [with_level_factors(self.family, model, learnt, self._budget.stopped) for model in models]
+        refined, general = (
+            geometric_mean([self.family.chances(model, asked) for model in some]) for some in (ready, [self._learnt])
+        )
+        return IncompletePredictions(refined, general, known_values(asked), classes, rows.row_weights)
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -164,11 +197,13 @@ class Recipe:
                  temperature; of one alone it is that one
     paths        the refinements in the order in which they were tried, each from where the one before it ended
     calibration  of what comes of it
+    rows         distinct rows of the table, of which values are hidden, see `with_level_factors`
     """
 
     means: Sequence[Mapping[Refinement, float]]
     paths: Sequence[Sequence[Refinement]]
     calibration: Calibration
+    rows: Evidence
 
     @property
     def changes_nothing(self) -> bool:
@@ -180,7 +215,8 @@ def refined(family: Family, model: Any, table: Evidence, recipe: Recipe, stopped
     """Return models with tables refined for predicting the class, from as many rows as needed, and calibrated.
 
     What tells the class is the geometric mean of what they tell. A model is refined as the candidates were, by one
-    penalty after the other with as many iterations: more would fit the rows more closely than those candidates.
+    penalty after the other with as many iterations: more would fit the rows more closely than those candidates. At the
+    end its levels get the factors that suit rows with missing values.
     """
     found: dict[Refinement, Any] = {how: model for members in recipe.means for how in members if not how.towards}
     if recipe.paths:
@@ -193,9 +229,10 @@ def refined(family: Family, model: Any, table: Evidence, recipe: Recipe, stopped
             if any(how in members for members in recipe.means):
                 found[how] = family.with_tables(model, task.values(z))
     means = [mean_model(family, [(found[how], t) for how, t in members.items()]) for members in recipe.means]
-    if recipe.calibration.changes_nothing:
-        return means
-    return [family.calibrated(mean, recipe.calibration) for mean in means]
+    if not recipe.calibration.changes_nothing:
+        means = [family.calibrated(mean, recipe.calibration) for mean in means]
+    hidden = with_hidden_values(recipe.rows, family.target, family.seed)
+    return [with_level_factors(family, mean, hidden, stopped) for mean in means]
 
 
 def mean_model(family: Family, models: Sequence[tuple[Any, float]]) -> Any:

@@ -16,12 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from ..core.completeness import Completeness
 from ..core.progress import ReadingProgress
 from .calibration import Calibration, CalibrationSearch, Predictions, can_fit_matrix
 from .choice_budget import Budget
 from .class_trials import ITERATIONS, REFINED_ROWS, Family, Recipe, Refinement, Trial, mean_model
 from .criteria import EQUAL, ClassCandidate, ClassSelection
 from .cross_validation import MOST_ROWS, PartedRows, mean_and_error
+from .incomplete_rows import ENOUGH_HELD_OUT, IncompletePredictions, best_completeness, known_values
 
 STRENGTHS = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 """The strengths of the penalty, the strongest first."""
@@ -89,6 +91,7 @@ class ClassSearch:
     unfinished the structures of which the budget did not allow to try all that might be better
     averaged   for each network the candidates whose mean it is, if that is better than the best of them, see `average`
     calibration  of the best candidate, or of the mean, see `calibrate`
+    completeness how much the chosen tables count in rows with missing values, see `weigh_incomplete_rows`
     """
 
     rows: PartedRows
@@ -101,6 +104,7 @@ class ClassSearch:
     unfinished: set[str] = field(default_factory=set)
     averaged: Sequence[Sequence[ClassCandidate]] = ()
     calibration: Calibration = field(default_factory=Calibration)
+    completeness: Completeness | None = None
     _of_best: list[tuple[Trial, list[Any]]] = field(default_factory=list)
     _losses: list[np.ndarray] = field(default_factory=list)
     _begun: list[Refinement] = field(default_factory=list)
@@ -156,7 +160,7 @@ class ClassSearch:
             path = [how for how in self._begun if how == Refinement(best.structure, best.size, towards, how.strength)]
             last = max((place for place, how in enumerate(path) if how in members), default=-1)
             paths.append(path[: last + 1])
-        return Recipe(means, [path for path in paths if path], self.calibration)
+        return Recipe(means, [path for path in paths if path], self.calibration, self.rows.table)
 
     def search(self, sizes: Iterable[int], patient: bool = True) -> None:
         """Try all sizes of all structures with all their refinements; if `patient`, only while they improve.
@@ -247,6 +251,21 @@ class ClassSearch:
             self.calibration = search.best_temperature(temperature)
         if can_fit_matrix(sum(trial.held_out_rows for trial in trials), trials[0].classes):
             self.calibration = search.with_matrix_if_better(self.calibration)
+
+    def weigh_incomplete_rows(self) -> None:
+        """Find how much the chosen tables count in rows with missing values, beside those of EM."""
+        family, rows, budget = self.best_family, self.rows, self.budget
+        known = known_values(rows.table.without(rows.target))
+        usual = float(np.average(known, weights=rows.table.row_weights * (rows.classes >= 0)))
+        if not usual or self.recipe.changes_nothing:
+            return
+        parts: list[IncompletePredictions] = []
+        for trial, models in self._of_best:
+            if budget.stopped() or not budget.has_time or sum(len(part.known) for part in parts) >= ENOUGH_HELD_OUT:
+                break
+            ready = [family.calibrated(model, self.calibration) for model in models]
+            parts.append(trial.incomplete_predictions(ready))
+        self.completeness = best_completeness(usual, parts)
 
     def reserve_for_refining(self) -> None:
         """Reserve only the budget for refining the best candidate with all rows."""

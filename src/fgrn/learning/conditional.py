@@ -100,14 +100,23 @@ class Conditional:
 
     def log_likelihood(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the sum over rows of weight * log P(target | others), and its gradient."""
-        self.evaluations += 1
         values = self.values(z)
+        likelihood, more = self.gain(values)
+        slope = more - values * np.add.reduceat(more, self._spec.layout.lines)[self._line]
+        return likelihood, np.where(self._learnt_cells, slope, 0.0)
+
+    def gain(self, values: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the sum over rows of weight * log P(target | others) with some tables, and its gradient.
+
+        The gradient is by the logarithms of the cells, as if these need not sum to one: how much larger the expected
+        count of each cell is with the target known than with it unknown.
+        """
+        self.evaluations += 1
         seen = np.where(self._learnt_cells, np.maximum(values, 1e-30), values)
         known, unknown = self._known.count(seen), self._unknown.count(seen)
         self.weight = known.weight
         more = np.where(self._learnt_cells, np.asarray(known.values) - np.asarray(unknown.values), 0.0)
-        slope = more - values * np.add.reduceat(more, self._spec.layout.lines)[self._line]
-        return known.log_likelihood - unknown.log_likelihood, np.where(self._learnt_cells, slope, 0.0)
+        return known.log_likelihood - unknown.log_likelihood, more
 
     def maximised(
         self,

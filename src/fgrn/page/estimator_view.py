@@ -6,21 +6,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..graph.network import Network
+from ..queries.opinion_pool import OpinionPool
 from ..tables.missing import MISSING
 
 
 @dataclass(frozen=True)
 class RefinedClass:
-    """The class of a classifier that other networks predict than the one that describes the table, and these."""
+    """The class of a classifier with networks that were refined for it, and how they predict it with the fitted one."""
 
     name: str
     networks: tuple[Network, ...]
+    pool: OpinionPool
 
 
 def refined_class(model: Any) -> RefinedClass | None:
     """Return the class of an estimator with the networks that were refined for it; None if there are none."""
-    networks = model._decision.refined
-    return RefinedClass(model._class_name(), networks) if networks else None
+    decision = model._decision
+    return RefinedClass(model._class_name(), decision.refined, decision.pool) if decision.refined else None
 
 
 def fitted_network(model: Any) -> Network:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..bayes.bayesian import BayesianNetwork
@@ -21,8 +21,9 @@ from .estimator_view import RefinedClass, estimator_text, fitted_network, refine
 from .factor_layout import factor_view
 from .plan_bytes import Packed, pack_orders, pack_plan, pack_program, pack_refined
 
-FORMAT = 2
-"""Of the data in a page, see `web/src/protocol.ts`; format 1, which the script reads as well, has no `refined`."""
+FORMAT = 3
+"""Of the data in a page, see `web/src/protocol.ts`; format 1 has no `refined`, and format 2 no `completeness` in it.
+The script reads all of them."""
 
 SERVED = Remedy(
     "use {} to see the same page, while Python infers", "the server of the command `fgrn explore`", serve=True
@@ -124,11 +125,13 @@ def _page_text(shown: Shown, numbers: Mapping[str, int], title: str, source: str
     }
 
 
-def _refined(shown: Shown, numbers: Mapping[str, int]) -> dict[str, int] | None:
-    """Return the edge of the class that refined networks predict, and how many there are."""
+def _refined(shown: Shown, numbers: Mapping[str, int]) -> dict[str, Any] | None:
+    """Return the edge of the class that refined networks predict, how many there are, and how much they count."""
     if shown.refined is None:
         return None
-    return {"edge": numbers[shown.refined.name], "networks": len(shown.refined.networks)}
+    completeness = shown.refined.pool.completeness
+    weight = {} if completeness is None else {"completeness": asdict(completeness)}
+    return {"edge": numbers[shown.refined.name], "networks": len(shown.refined.networks), **weight}
 
 
 def _variable(variable: Variable, edge: int, model: Any) -> dict[str, Any]:

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..core.exceptions import ImpossibleEvidence
-from ..graph.network import Network
-from ..queries.mean_messages import mean_messages
+from ..queries.opinion_pool import OpinionPool
 from ..queries.questions import explained_by
 from .disk_rows import RowsOnDisk
 from .export import shown_model
@@ -81,7 +80,7 @@ class Answers:
             others[number] = beliefs[number][row]
         refined = self.refined
         if refined is not None and np.isfinite(likelihood) and self.names.index(refined.name) not in dict(given):
-            told = mean_messages(refined.networks, self._columns([given]), [refined.name])
+            told = refined.pool.messages(self._columns([given]), [refined.name])
             beliefs[self.names.index(refined.name)] = told[refined.name]
         return {
             "logLikelihood": None if np.isneginf(likelihood) else likelihood,
@@ -116,11 +115,11 @@ class Answers:
 
     def _explanation(self, known: Given, target: int) -> dict[str, Any] | None:
         """Return what each known value adds to the log-odds of the target's likeliest state; None if impossible."""
-        networks = self._predicting(self.names[target])
+        pool = self._predicting(self.names[target])
         try:
-            told = explained_by(networks, self._row(known), self.names[target])
+            told = explained_by(pool, self._row(known), self.names[target])
         except ImpossibleEvidence:
-            if self.network in networks:
+            if self.network in pool.models:
                 raise
             return None  # by a network that was refined for the target
         return {
@@ -131,11 +130,11 @@ class Answers:
             "logOdds": told.log_odds,
         }
 
-    def _predicting(self, name: str) -> Sequence[Network]:
+    def _predicting(self, name: str) -> OpinionPool:
         """Return the networks that predict a variable: those that were refined for it, or the one that is shown."""
         if self.refined is not None and self.refined.name == name:
-            return self.refined.networks
-        return [self.network]
+            return self.refined.pool
+        return OpinionPool((self.network,))
 
     def _likeliest(self, given: Given, count: int) -> list[dict[str, Any]]:
         """Return the most probable joint assignments, in the order of `most_probable_k` of a model."""

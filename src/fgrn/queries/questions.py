@@ -6,13 +6,12 @@ All queries here use `propagate`, for any kind of model.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..core import settings
-from ..core.distributions import geometric_mean
 from ..core.exceptions import EvidenceError, FgrnWarning, counted, shortened, warn
 from ..core.labels import Label, labels_of_codes
 from ..core.settings import Name
@@ -20,6 +19,7 @@ from ..tables import frames
 from ..tables.missing import is_missing_value
 from . import explanation
 from .completion import completed
+from .opinion_pool import OpinionPool
 
 if TYPE_CHECKING:
     from ..core.variable import Variable
@@ -176,7 +176,8 @@ class Queries(ABC):
             orders: the number of orders.
             engine: see `propagate`.
         """
-        return explained_by([self], row, name, state, values=values, orders=orders, engine=engine)
+        pool = OpinionPool((self,))
+        return explained_by(pool, row, name, state, values=values, orders=orders, engine=engine)
 
     def _query_names(self, names: Collection[Name] | None) -> tuple[str, ...]:
         return self.observed if names is None else settings.variable_names("names", names, own=self.variable)
@@ -193,7 +194,7 @@ class Queries(ABC):
 
 
 def explained_by(
-    models: Sequence[Queries],
+    pool: OpinionPool,
     row: Mapping[str, Any],
     name: Name,
     state: Label | None = None,
@@ -202,20 +203,20 @@ def explained_by(
     orders: int = explanation.ORDERS,
     engine: str = "auto",
 ) -> explanation.Explanation:
-    """Explain a state by one model, see `Queries.explain`, or by the geometric mean of several models."""
+    """Explain a state by one model, see `Queries.explain`, or by several that answer together."""
     settings.whole("orders", orders, 1)
-    variable = models[0].variable(name)
+    first = pool.models[0]
+    variable = first.variable(name)
     name = variable.name
-    columns = {key: only_value(key, column) for key, column in models[0]._columns(row).items() if key != name}
+    columns = {key: only_value(key, column) for key, column in first._columns(row).items() if key != name}
     known = [key for key, column in columns.items() if not _is_open(column)]
 
     def posterior(shown: np.ndarray) -> np.ndarray:
         table = {key: shown_where(columns[key], shown[:, number]) for number, key in enumerate(known)}
-        asked = table or {name: [None] * len(shown)}
-        return geometric_mean([model.posterior(asked, name, engine=engine) for model in models])
+        return pool.messages(table or {name: [None] * len(shown)}, [name], engine=engine)[name]
 
     code = None if state is None else variable.code(state)
-    for model in models if known else ():  # refused here if it is impossible, as the one row it is
+    for model in pool.members if known else ():  # refused here if it is impossible, as the one row it is
         model.propagate({key: shown_where(columns[key], np.ones(1, bool)) for key in known}, keep=[], engine=engine)
     named_values = values or {key: column for key, column in columns.items() if key in known}
     return explanation.explain(named_values, known, posterior, name, variable.labels, code, orders)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fgrn
-from fgrn.queries.mean_messages import mean_messages
+from fgrn.queries.opinion_pool import OpinionPool
 
 SIZES = {"L": 2, "a": 2, "b": 2}
 
@@ -24,23 +24,25 @@ SECOND = model([[0.5, 0.5], [0.1, 0.9]], [[1, 0], [1, 0]])  # b = 1 is impossibl
 
 def test_the_answer_is_the_geometric_mean() -> None:
     rows = {"a": [0, None], "b": [0, 0]}
-    (found,) = mean_messages([FIRST, SECOND], rows, ["L"]).values()
+    (found,) = OpinionPool((FIRST, SECOND)).messages(rows, ["L"]).values()
     both = np.sqrt(FIRST.posterior(rows, "L") * SECOND.posterior(rows, "L"))
     np.testing.assert_allclose(found, both / both.sum(axis=1, keepdims=True), rtol=1e-12)
-    np.testing.assert_array_equal(mean_messages([FIRST], rows, ["L"])["L"], FIRST.posterior(rows, "L"))
+    np.testing.assert_array_equal(OpinionPool((FIRST,)).messages(rows, ["L"])["L"], FIRST.posterior(rows, "L"))
 
 
 @pytest.mark.parametrize("engine", ["cpu", "reference"])
 def test_a_row_that_one_model_has_impossible_is_answered_without_evidence(engine: str) -> None:
     """Whichever other rows there are: each model has another one impossible."""
     rows = {"a": [1, 0, 0], "b": [0, 1, 0]}
-    general = mean_messages([FIRST, SECOND], None, ["L"])["L"][0]
+    general = OpinionPool((FIRST, SECOND)).messages(None, ["L"])["L"][0]
     with pytest.warns(fgrn.ImpossibleRowWarning) as told:
-        found = mean_messages([FIRST, SECOND], rows, ["L"], engine=engine)["L"]
+        found = OpinionPool((FIRST, SECOND)).messages(rows, ["L"], engine=engine)["L"]
     assert [list(one.message.rows) for one in told] == [[0, 1]]
     np.testing.assert_allclose(found[:2], [general, general], rtol=1e-12)
     for row in range(3):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            one = mean_messages([FIRST, SECOND], {name: [rows[name][row]] for name in rows}, ["L"], engine=engine)
+            one = OpinionPool((FIRST, SECOND)).messages(
+                {name: [rows[name][row]] for name in rows}, ["L"], engine=engine
+            )
         np.testing.assert_allclose(one["L"][0], found[row], rtol=1e-12)
