@@ -122,6 +122,9 @@ def test_the_weight_that_predicts_incomplete_rows_best_is_chosen() -> None:
     for refined, general, power in ((right, wrong, min(incomplete_rows.POWERS)), (wrong, right, 8.0)):
         part = IncompletePredictions(refined, general, known, classes, weights)
         assert best_completeness(4.0, [part]) == Completeness(4.0, power)
+    almost = np.where(np.arange(100)[:, None] == 7, np.eye(2)[1 - classes] * (1 - 1e-300) + 1e-300, right)
+    part = IncompletePredictions(wrong, almost, known, classes, weights)  # one row does not decide alone
+    assert best_completeness(4.0, [part]) == Completeness(4.0, 8.0)
     assert Completeness(4.0, 2.0).weights(np.array([0, 2, 4, 5])).tolist() == [0.0, 0.25, 1.0, 1.0]
 
 

@@ -48,6 +48,10 @@ MOST_HELD_OUT, ENOUGH_HELD_OUT = 1_000, 300
 """The number of held-out rows of a fold that powers are compared on, and that of all folds from which on further folds
 are left out."""
 
+LEAST_CHANCE = 1e-6
+"""A smaller probability of the true class counts as this one: a row of a class that a fold has not learnt from, which
+the tables of EM have almost ruled out, must not decide alone."""
+
 SEED = 3
 """Part of the seed by which values are hidden."""
 
@@ -121,7 +125,7 @@ class IncompletePredictions:
         share = completeness.weights(self.known)[:, None]
         chances = geometric_mean([self.refined, self.general], [share, 1 - share])
         told = chances[np.arange(len(chances)), self.classes]
-        return -float(self.weights @ np.log(np.maximum(told, np.finfo(np.float64).tiny)))
+        return -float(self.weights @ np.log(np.maximum(told, LEAST_CHANCE)))
 
 
 def best_completeness(usual: float, parts: Sequence[IncompletePredictions]) -> Completeness:
