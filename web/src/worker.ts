@@ -163,7 +163,7 @@ class Inference {
     };
     const [prior, logOdds] = [odds([]), odds(known)];
     const sums = new Float64Array(known.length);
-    const ways = (known.length > 1 ? orders : orders.slice(0, 1)).flatMap((way) => [[...way], [...way].reverse()]);
+    const ways = orders.flatMap((way) => [[...way], [...way].reverse()]);
     for (const way of ways) {
       let before = prior;
       way.forEach((one, at) => {

@@ -83,6 +83,11 @@ class TreeMixture(Queries):
         return len(self.weights)
 
     @property
+    def variables(self) -> tuple[Variable, ...]:
+        """All variables of a tree, in the order of its blocks."""
+        return self.network.variables
+
+    @property
     def observed(self) -> tuple[str, ...]:
         """The names of the columns."""
         return self.network.observed
