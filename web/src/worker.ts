@@ -128,7 +128,8 @@ class Inference {
       });
     });
     const entropy = -aim.reduce((sum, share) => sum + (share > 0 ? share * Math.log2(share) : 0), 0);
-    const found = { gains, entropy, explanation: this.explained(known, target) };
+    const impossible = target === this.refined?.edge && this.refined.isImpossible(evidenceOf(known));
+    const found = { gains, entropy, explanation: impossible ? null : this.explained(known, target), impossible };
     return profiles ? { ...found, profiles: this.profilesOf(target, aim.length) } : found;
   }
 
