@@ -372,3 +372,31 @@ def test_half_of_a_pair_of_surrogates_is_named() -> None:
     with pytest.raises(fgrn.SchemaError, match=r"Row 1, 'class': the class '\\ud800'"):
         LatentClassifier().fit({"a": ["x", "y"]}, ["b", "\ud800"])
     assert Schema.infer({"é\U0001f600": ["ü", "\U0001f600"]})["é\U0001f600"].levels == ("ü", "\U0001f600")
+
+
+def test_numbers_that_are_text_are_told() -> None:
+    column = {"age": [f"{number / 7:.6f}" for number in range(200)], "x": ["a", "b"] * 100}
+    with pytest.raises(
+        fgrn.SchemaError, match=r"200 distinct values in 200 rows are numbers written as text. Turn them"
+    ):
+        fgrn.Schema.infer(column)
+    with pytest.warns(fgrn.FgrnWarning, match="100 levels are many, and are numbers written as text.* Turn them into"):
+        fgrn.Schema.infer({"age": [str(number) for number in range(100)] * 3})
+    with pytest.raises(fgrn.SchemaError, match="looks like an identifier"):
+        fgrn.Schema.infer({"code": [f"{number:05}" for number in range(200)]})
+
+
+def test_names_in_the_first_row_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "ages.csv"
+    path.write_text("age,sex\n" + "".join(f"{number / 7},{'mf'[number % 2]}\n" for number in range(90)))
+    assert main(["fit", str(path), "--no-header", "-o", str(tmp_path / "m.fgrn")]) == 1
+    err = capsys.readouterr().err
+    assert "if the first row has the names of the columns, read the table without --no-header" in err
+    assert "--missing" not in err
+
+
+def test_files_of_two_kinds_in_a_folder_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a.csv", "b.parquet"):
+        table_file.write({"a": ["x", "y"]}, tmp_path / name)
+    assert main(["fit", str(tmp_path), "-o", str(tmp_path / "m.fgrn")]) == 1
+    assert "Name the files of one kind, by a pattern such as 'folder/*.csv'" in capsys.readouterr().err
