@@ -689,6 +689,24 @@ def test_an_interrupt_shows_what_was_compared(
     assert (tmp_path / "sizes.svg").exists()
 
 
+def test_an_interrupted_choice_is_said(
+    people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    network, told = fgrn.LatentClassModel._network, "interrupted: not all candidates were tried"
+
+    def interrupting(self: Any, size: int) -> Any:
+        if size == 3:
+            signal.raise_signal(signal.SIGINT)
+        return network(self, size)
+
+    command = ["fit", str(people), "-o", str(tmp_path / "m.fgrn"), "--starts", "1"]
+    assert told not in said(capsys, *command)
+    monkeypatch.setattr(fgrn.LatentClassModel, "_network", interrupting)
+    assert main(command) == 130
+    out = capsys.readouterr().out
+    assert told in out and "<- best BIC" in out
+
+
 # Tables on a terminal
 
 

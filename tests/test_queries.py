@@ -97,8 +97,7 @@ def test_an_explanation_does_not_depend_on_the_sequence_of_the_row(known: int) -
     net = fgrn.lvm(
         {**dict.fromkeys(names, 3), "L": 2},
         hidden=4,
-        tables={name: generator.dirichlet(np.ones(3), 4) for name in names}
-        | {"L": generator.dirichlet(np.ones(2), 4)},
+        tables={name: generator.dirichlet(np.ones(3), 4) for name in names} | {"L": generator.dirichlet(np.ones(2), 4)},
     )
     row = {name: int(generator.integers(3)) for name in names}
     found = net.explain(row, "L").contributions

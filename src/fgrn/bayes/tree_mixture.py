@@ -20,7 +20,7 @@ import numpy as np
 
 from ..core import settings
 from ..core.distributions import check_distribution
-from ..core.exceptions import FgrnError, WiringError, counted
+from ..core.exceptions import FgrnError, Remedy, WiringError, counted
 from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow import messages
@@ -120,7 +120,8 @@ class TreeMixture(Queries):
         if cells > MOST_CELLS_AS_ONE:
             raise FgrnError(
                 f"As one network this mixture would have tables of {cells:,} cells; the limit is "
-                f"{MOST_CELLS_AS_ONE:,}. Ask the mixture, or one of its trees: tree(0)."
+                f"{MOST_CELLS_AS_ONE:,}.",
+                remedies=Remedy("ask {}", "the mixture, or one of its trees: tree(0)", tree=0),
             )
         return one_network(
             self.network,

@@ -134,14 +134,18 @@ def accuracy_report(estimator: Any, rows: Any, target: str | None) -> dict[str, 
 
 
 def _selection_lines(estimator: Any, interrupted: bool) -> list[str]:
-    """Return the candidates as text; a time limit is mentioned only if the user set one that was reached."""
+    """Return the candidates as text, and whether an interruption, or a time limit that the user set, ended the choice.
+
+    The choice of a classifier records which structures are `unfinished`; another one is the whole fit.
+    """
     found = estimator.selection_
-    names = getattr(found, "unfinished", ())
-    if not names:
-        return [str(found)]
-    limited = estimator.max_seconds is not None and not interrupted
-    told = [f"--max-seconds ended this before all of {' and '.join(names)} was tried"] * limited
-    return [str(replace(found, unfinished=())), *told]
+    names = getattr(found, "unfinished", None)
+    if interrupted and (names is None or names):
+        told = ["interrupted: not all candidates were tried, and this is the best of those that were"]
+    else:
+        limited = bool(names) and estimator.max_seconds is not None
+        told = [f"--max-seconds ended this before all of {' and '.join(names or ())} was tried"] * limited
+    return [str(replace(found, unfinished=()) if names else found), *told]
 
 
 def _report_text(estimator: Any, report: dict[str, Any], missing: bool) -> str:

@@ -31,6 +31,9 @@ FAINTEST = 1e-300
 BESIDE = 22
 """The terminal cells beside the name and value of a variable, for its contribution."""
 
+WHOLE = 1 - 1e-9
+"""A larger share of the orders is all of them."""
+
 CERTAIN = -float(np.log(FAINTEST))
 """The log-odds of a state when all others are impossible."""
 
@@ -90,7 +93,9 @@ class Explanation:
         what = visible(f"{self.variable} = {value_text(self.state)}  ({self.probability:.1%})")
         room = printing.terminal_width()
         table = printing.text_table([], self._rows(room), indent=2, room=room)
-        return f"{what}; log-odds, for (+) or against (-)\n{table}"
+        some = any(abs(share) < WHOLE for share in self.certain.values())
+        note = "\n  (40%): the value decides in 40% of the orders in which the values may become known" if some else ""
+        return f"{what}; log-odds, for (+) or against (-)\n{table}{note}"
 
     def _repr_html_(self) -> str:
         from html import escape
@@ -118,7 +123,7 @@ def contribution_text(value: float, share: float, form: str = "+.3f") -> str:
     if not share:
         return format(value, form)
     word = "certain" if share > 0 else "ruled out"
-    return word if abs(share) > 1 - 1e-9 else f"{word} ({abs(share):.0%})"
+    return word if abs(share) > WHOLE else f"{word} ({abs(share):.0%})"
 
 
 def orders_of(known: int, orders: int = ORDERS) -> list[np.ndarray]:
