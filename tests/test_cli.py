@@ -685,7 +685,8 @@ def test_an_interrupt_shows_what_was_compared(
     else:
         assert found["tried"] == whole["tried"][:2]
     assert main([*command, "--picture", str(tmp_path / "sizes.svg")]) == 130
-    assert "<- best" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "<- best" in text and "interrupted: not all candidates were tried" in text
     assert (tmp_path / "sizes.svg").exists()
 
 

@@ -400,3 +400,43 @@ def test_files_of_two_kinds_in_a_folder_are_told(tmp_path: Path, capsys: pytest.
         table_file.write({"a": ["x", "y"]}, tmp_path / name)
     assert main(["fit", str(tmp_path), "-o", str(tmp_path / "m.fgrn")]) == 1
     assert "Name the files of one kind, by a pattern such as 'folder/*.csv'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["{:04}-{:02}-{:02}", "{2:02}.{1:02}.{0}", "{1}/{2}/{0}"])
+def test_dates_are_called_dates(form: str) -> None:
+    days = [form.format(2000 + year, month, 3) for year in range(10) for month in range(1, 13)]
+    with pytest.raises(fgrn.SchemaError, match="120 distinct values in 120 rows are dates"):
+        fgrn.Schema.infer({"day": days})
+
+
+def test_inspect_tells_of_codes_and_spellings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = {"score": [-99, 3, 4, 5, 0] * 8, "sex": ["F", "f", "M", "m", "M"] * 8, "degrees": [-9, -3, 4, 5, 0] * 8}
+    table_file.write(table, tmp_path / "t.csv")
+    assert main(["inspect", str(tmp_path / "t.csv")]) == 0
+    out = capsys.readouterr().out
+    assert "score: -99 is the only number below 0: if it means missing, add --missing -99 --missing ''" in out
+    assert "sex: 'F' and 'f', 'M' and 'm' differ in upper and lower case alone" in out
+    assert "degrees:" not in out
+
+
+def test_advice_on_a_missing_word_keeps_the_usual_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ages = [*map(str, range(20, 90)), "unknown", "", "NA"]
+    table_file.write({"age": ages, "sex": [*"mf" * 36, "m"]}, tmp_path / "t.csv")
+    command = ["fit", str(tmp_path / "t.csv"), "--hidden", "1", "-o", str(tmp_path / "m.fgrn")]
+    assert main(command) == 1
+    advice = "--missing unknown --missing '' --missing NA"
+    assert advice in capsys.readouterr().err
+    assert main([*command, "--missing", "unknown", "--missing", "", "--missing", "NA"]) == 0
+    assert "(missing: unknown, '', NA)" in capsys.readouterr().out
+
+
+def test_points_beside_decimal_commas_are_no_decimals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("income;height\n" + "1.200;1,72\n2.500,5;1,80\n900;1,6\n" * 3)
+    table = table_file.read(path, decimal=",", delimiter=";")
+    assert table["income"].to_pylist()[:3] == ["1.200", "2.500,5", "900"]
+    assert table["height"].to_pylist()[:3] == [1.72, 1.8, 1.6]
+    assert main(["inspect", str(path), "--decimal", ",", "--delimiter", ";"]) == 0
+    out = capsys.readouterr().out
+    assert "income: numbers such as '1.200', taken as words: they seem to have thousands separators" in out
+    assert "height:" not in out

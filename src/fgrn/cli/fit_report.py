@@ -12,6 +12,7 @@ from ..tables.missing import is_missing_value
 from . import common
 from .model_rows import matched
 from .schema_text import schema_text
+from .signals import CHOICE_CUT_SHORT
 from .wording import say, tell
 
 ON_HELD_OUT_ROWS = "_on_rows_kept_back"
@@ -141,7 +142,7 @@ def _selection_lines(estimator: Any, interrupted: bool) -> list[str]:
     found = estimator.selection_
     names = getattr(found, "unfinished", None)
     if interrupted and (names is None or names):
-        told = ["interrupted: not all candidates were tried, and this is the best of those that were"]
+        told = [CHOICE_CUT_SHORT]
     else:
         limited = bool(names) and estimator.max_seconds is not None
         told = [f"--max-seconds ended this before all of {' and '.join(names or ())} was tried"] * limited

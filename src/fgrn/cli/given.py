@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.exceptions import EvidenceError, FgrnError, counted, did_you_mean, near_names, nearest, shortened
 from ..core.labels import bin_of, is_number
+from ..tables.columns import missing_remedy
 from ..tables.missing import MISSING
 from . import common
 from .wording import tell
@@ -196,7 +197,8 @@ def column_of(variable: Variable, column: Any) -> Any:
             meanings.append(code_of(variable, word) if weights is None else weights)
         except FgrnError as error:
             row = int(np.argmax(places == place))
-            raise error.changed(rows=[row], column=variable.name, value=word) from None
+            remedies = (*error.remedies, missing_remedy(word))
+            raise error.changed(rows=[row], column=variable.name, value=word, remedies=remedies) from None
     if all(isinstance(meaning, int) for meaning in meanings):
         return Coded(np.array([*meanings, UNKNOWN], dtype=np.int64)[places])
     values = [variable.labels[one] if isinstance(one, int) else one for one in meanings]

@@ -76,7 +76,7 @@ def inferred_column(
     if len(levels) > max_levels:
         odd = table_warnings.words_among_numbers(dict.fromkeys(levels, 1)) if categories is None else []
         if odd:
-            more = f" ({len(odd) - 1:,} more are none either)" if odd[1:] else ""
+            more = f" (nor {'is' if len(odd) == 2 else 'are'} {counted(len(odd) - 1, 'other word')})" if odd[1:] else ""
             row = None if isinstance(given, Distinct) else frames.as_list(column).index(odd[0])
             raise SchemaError(
                 f"{odd[0]!r} is not a number{more}; the other {len(levels) - len(odd):,} distinct values are.",

@@ -16,8 +16,8 @@ from .columns import Column, checked_dictionary, row_of
 from .distinct_values import Distinct
 from .missing import is_missing_word
 
-DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?!\d)")
-"""How an ISO date begins."""
+DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})(?!\d)")
+"""How a date begins: 2024-03-01, 1.3.2024 or 03/01/2024."""
 
 CODE = re.compile(r"\s*[+-]?0\d")
 """How a code such as 007 begins."""
