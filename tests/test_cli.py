@@ -59,8 +59,12 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str | Path, status: int
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_has_help_with_an_example(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     text = said(capsys, command, "--help")
+    assert [line for line in text.splitlines() if len(line) > 80] == []
     assert "Example" in text
     assert f"fgrn {command}" in text
     first = text.split("\n\n")[1].strip().split(".")[0].replace("\n ", "")

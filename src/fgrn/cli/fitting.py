@@ -77,8 +77,8 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 @click.command(epilog="\b\nExamples\n  fgrn fit people.csv --target buys -o people.fgrn\n"
                "  fgrn fit answers.csv --hidden auto -o types.fgrn      (no target: clusters)\n"
                "  fgrn fit log.csv --model hmm --sequence machine --time hour -o machines.fgrn\n"
-               "  fgrn fit 'logs/*.parquet' --hidden 8 -o logs.fgrn       (more than memory holds)\n"
-               "  zcat log.csv.gz | fgrn fit - --online -o log.fgrn       (every row read once)")  # fmt: skip
+               "  fgrn fit 'logs/*.parquet' --hidden 8 -o logs.fgrn  (larger than memory)\n"
+               "  zcat log.csv.gz | fgrn fit - --online -o log.fgrn  (every row read once)")  # fmt: skip
 @click.argument("data")
 @click.option("--target", help="The class column; without it, rows are clustered.")
 @click.option("-o", "--output", required=True, metavar="MODEL", help="The model file to write (.fgrn).")

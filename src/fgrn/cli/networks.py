@@ -232,9 +232,9 @@ def _summary_lines(found: Mapping[str, Any]) -> Iterator[str]:
     "  fgrn query alarm.bif --given 'HR=[.7,.2,.1]' --most-probable\n"
     "  fgrn query alarm.bif --given HR=LOW --map LVFAILURE,HYPOVOLEMIA\n"
     "  fgrn query alarm.bif --do HR=HIGH --target BP      (set from outside)\n"
-    "  fgrn query alarm.bif --given HR=LOW --voi LVFAILURE      (what to observe next)\n"
-    "  fgrn query alarm.bif --given HR=LOW --sensitivity LVFAILURE=TRUE --picture tornado.svg\n"
-    "  fgrn query alarm.bif --evidence patients.csv --target LVFAILURE -o answers.csv\n"
+    "  fgrn query alarm.bif --given HR=LOW --voi LVFAILURE  (what to observe next)\n"
+    "  fgrn query alarm.bif --given HR=LOW --sensitivity LVFAILURE=TRUE\n"
+    "  fgrn query alarm.bif --evidence patients.csv --target LVFAILURE -o out.csv\n"
     "  fgrn query p.uai --evidence p.uai.evid --json"
 )  # fmt: skip
 @click.argument("network")

@@ -32,7 +32,8 @@ PATHS = ("hill_climbing", "tabu", "order")
 
 
 @click.command(epilog="\b\nExamples\n  fgrn search people.csv -o people.bif\n"
-               "  fgrn search people.csv --score bdeu --tier age,sex --tier income --forbidden 'sex>age'\n"
+               "  fgrn search people.csv --tier age,sex --tier income --forbidden 'sex>age'\n"
+               "  fgrn search people.csv --score bdeu --method exact\n"
                "  fgrn search people.csv --confidence 100 --picture arcs.svg")  # fmt: skip
 @click.argument("data")
 @click.option("-o", "--output", metavar="FILE",
