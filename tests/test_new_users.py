@@ -546,3 +546,13 @@ def test_a_cache_is_for_tables_in_batches(folder: Path, tmp_path: Path, capsys: 
     _, err = said(capsys, "fit", people, "-o", model, "--cache", tmp_path, status=2)
     assert "--cache is for tables that are read in batches" in err
     said(capsys, "fit", people, "-o", model, "--hidden", "2", "--starts", "1", "--cache", tmp_path, "--stream")
+
+
+def test_what_a_selection_prints_can_be_read_alone() -> None:
+    from fgrn.learning.criteria import ClassCandidate, ClassSelection
+
+    found = ClassSelection((ClassCandidate("tan", 2, 4, "independence", 3.0, 0.5, 0.01, 20),), dropped=1)
+    text = str(found)
+    assert "1 more candidate was dropped" in text
+    assert "tables that do not depend on the class (independence)" in text
+    assert "refined:" not in str(ClassSelection((ClassCandidate("tan", 2, 4, "", 0.0, 0.5, 0.01, 20),)))

@@ -300,6 +300,7 @@ def ruling() -> fgrn.Network:
 )
 def test_what_is_certain_is_said_to_be(row: dict[str, str], state: str, certain: dict[str, float]) -> None:
     found = ruling().explain(row, "kind", state)
+    assert ("of the orders in which the values may become known" in str(found)) is ("(" in str(found._rows()))
     assert found.certain == pytest.approx(certain)
     assert found.prior + sum(found.contributions.values()) == pytest.approx(found.log_odds)
     text = str(found)

@@ -54,7 +54,10 @@ def report(
     if not hasattr(estimator, "report"):
         raise FgrnError(
             f"{model!r} is a {type(estimator).__name__}, of which there is no report.",
-            remedies="fit clusters, which have one: `fgrn fit` without --target and --model",
+            remedies=(
+                "see its profiles with `fgrn prototypes`",
+                "fit clusters, which have a report: `fgrn fit` without --target and --model",
+            ),
         )
     table, weight = None, None
     if data is not None:

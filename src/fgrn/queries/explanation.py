@@ -93,8 +93,8 @@ class Explanation:
         what = visible(f"{self.variable} = {value_text(self.state)}  ({self.probability:.1%})")
         room = printing.terminal_width()
         table = printing.text_table([], self._rows(room), indent=2, room=room)
-        some = any(abs(share) < WHOLE for share in self.certain.values())
-        note = "\n  (40%): the value decides in 40% of the orders in which the values may become known" if some else ""
+        some = [f"{abs(share):.0%}" for share in self.certain.values() if abs(share) < WHOLE]
+        note = f"\n  ({some[0]}): in {some[0]} of the orders in which the values may become known" if some else ""
         return f"{what}; log-odds, for (+) or against (-)\n{table}{note}"
 
     def _repr_html_(self) -> str:
