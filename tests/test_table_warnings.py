@@ -440,3 +440,10 @@ def test_points_beside_decimal_commas_are_no_decimals(tmp_path: Path, capsys: py
     out = capsys.readouterr().out
     assert "income: numbers such as '1.200', taken as words: they seem to have thousands separators" in out
     assert "height:" not in out
+
+
+@pytest.mark.parametrize("name", ["t.xlsx", "t.json", "t.sav"])
+def test_tables_of_other_programs_are_to_be_saved_as_csv(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"PK")
+    with pytest.raises(fgrn.FgrnError, match=r"files are not read\. Save the table as a CSV or Parquet file"):
+        table_file.read(tmp_path / name)
