@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 MOST_CELLS = 48
 """Width of the list of levels of a column, in characters."""
 
-CODES = (-1, -9, -99, -999, -9999)
+CODES = (-9, -99, -999, -9999)
 """Numbers that often mean "missing" where all others are not negative."""
 
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
