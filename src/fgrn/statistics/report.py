@@ -25,7 +25,7 @@ SAME_MAXIMUM = 1e-3
 MARKS = (
     f"b: no standard error, because the estimate is on the boundary: 0 or 1 but for smoothing, as fewer than "
     f"{LEAST_EXPECTED} rows of the class are expected to have this answer, or to have another one (a variance: at its "
-    "lower limit). ?: no standard error, because the rows do not determine the estimate"
+    "lower limit). ?: not identified: the rows do not determine the estimate"
 )
 """What the marks in place of standard errors mean."""
 
