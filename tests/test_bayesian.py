@@ -748,3 +748,12 @@ def test_a_star_is_eliminated_in_quadratic_steps() -> None:
     names = [str(number) for number in range(leaves + 1)]
     _eliminated(_Graph.of(counts, names, [("0", leaf) for leaf in names[1:]]), _weighted)
     assert counts.looked < 5 * leaves**2
+
+
+@pytest.mark.parametrize(("more", "converged"), [({}, True), ({"epochs": 1}, True), ({"batch_size": 10}, False)])
+def test_counting_complete_rows_has_converged(more: dict[str, Any], converged: bool) -> None:
+    model = fgrn.BayesianNetwork({"a": 2, "b": 2}, {"b": ["a"]})
+    table = {"a": [0, 1, 1, 0] * 10, "b": [0, 1, 0, 0] * 10}
+    history = model.learn(table, smoothing=1.0, **more)
+    assert history.converged is converged
+    assert model.trained[-1]["converged"] is converged

@@ -896,7 +896,9 @@ def test_the_class_is_told_by_the_geometric_mean_of_two_networks(two_networks: L
 
 def test_both_ways_are_told_of(two_networks: LatentClassifier) -> None:
     assert two_networks.selection_.networks == 2
-    assert "over both ways of refining: two networks, which take twice the time" in str(two_networks.selection_)
+    assert "two networks predict the class, one for each way of refining, which takes twice the time" in str(
+        two_networks.selection_
+    )
     assert {one.towards for one in two_networks.selection_.candidates} == {"", "independence", "fit"}
 
 
@@ -1129,7 +1131,7 @@ def test_what_the_choice_left_out_is_told_and_kept_in_files(tmp_path: Path) -> N
     model.selection_ = replace(model.selection_, dropped=3, unfinished=("per_class",), temperature=1.1, mixed=True)
     model.save(tmp_path / "m.fgrn")
     assert fgrn.load(tmp_path / "m.fgrn").selection_ == model.selection_
-    assert "3 more were dropped" in str(model.selection_)
+    assert "3 more candidates were dropped" in str(model.selection_)
     assert "calibrated by a temperature of 1.10 and a matrix" in str(model.selection_)
 
 

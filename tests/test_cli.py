@@ -59,8 +59,12 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str | Path, status: int
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_has_help_with_an_example(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     text = said(capsys, command, "--help")
+    assert [line for line in text.splitlines() if len(line) > 80] == []
     assert "Example" in text
     assert f"fgrn {command}" in text
     first = text.split("\n\n")[1].strip().split(".")[0].replace("\n ", "")
@@ -685,8 +689,27 @@ def test_an_interrupt_shows_what_was_compared(
     else:
         assert found["tried"] == whole["tried"][:2]
     assert main([*command, "--picture", str(tmp_path / "sizes.svg")]) == 130
-    assert "<- best" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "<- best" in text and "interrupted: not all candidates were tried" in text
     assert (tmp_path / "sizes.svg").exists()
+
+
+def test_an_interrupted_choice_is_said(
+    people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    network, told = fgrn.LatentClassModel._network, "interrupted: not all candidates were tried"
+
+    def interrupting(self: Any, size: int) -> Any:
+        if size == 3:
+            signal.raise_signal(signal.SIGINT)
+        return network(self, size)
+
+    command = ["fit", str(people), "-o", str(tmp_path / "m.fgrn"), "--starts", "1"]
+    assert told not in said(capsys, *command)
+    monkeypatch.setattr(fgrn.LatentClassModel, "_network", interrupting)
+    assert main(command) == 130
+    out = capsys.readouterr().out
+    assert told in out and "<- best BIC" in out
 
 
 # Tables on a terminal

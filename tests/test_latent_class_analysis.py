@@ -272,7 +272,7 @@ def test_a_report_tells_what_its_marks_mean_and_which_errors_are_large(model: fg
     found: Any = model.report()
     bound = replace(found, errors=replace(found.errors, boundary=np.ones_like(found.errors.boundary)))
     for text in (str(bound), bound._repr_html_()):
-        assert "b: on the boundary, without a standard error: fewer than 0.1 rows of the class are expected" in text
+        assert "b: no standard error, because the estimate is on the boundary: 0 or 1" in text
     errors = found.errors.errors.copy()
     errors[:3] = 0.6
     large = replace(found.errors, errors=errors)

@@ -303,3 +303,12 @@ def test_a_chain_with_numbers_has_no_batches_of_rows() -> None:
     with pytest.raises(LearningError, match="cannot be split into batches") as caught:
         chain.learn({"a": [0, 1, 0, 1], "y": [0.1, 0.9, 0.2, 1.3]}, batch_size=2)
     assert (caught.value.setting, caught.value.value) == ("batch_size", 2)
+
+
+@pytest.mark.parametrize("accelerate", [False, True])
+def test_patience_ends_where_held_out_rows_stay_as_probable_as_they_were(accelerate: bool) -> None:
+    net = fgrn.lvm({"a": 2, "b": 3}, hidden=1)  # learnt in the first epoch
+    rows = {"a": [0, 1, 1] * 20, "b": [2, 0, 1, 1] * 15}
+    history = net.learn(rows, epochs=50, validation=0.2, patience=3, accelerate=accelerate)
+    assert len(set(history.validation.tolist())) == 1
+    assert (history.epochs, history.best_epoch) == (4, 0)

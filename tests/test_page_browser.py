@@ -303,7 +303,7 @@ def test_the_rows_of_a_file_are_walked_through(page: Open, survey: tuple[Any, An
     opened.tab.locator("input[type=file]").set_input_files(tmp_path / "people.csv")
     target = names.index("travels_by")
     for row in range(5):
-        opened.tab.get_by_text(f"Row {row + 1} of 5").wait_for()
+        opened.tab.get_by_text(f"Row {row} of 5, counted from 0").wait_for()
         opened.wait()
         one = table.drop(columns="travels_by").iloc[[row]]
         np.testing.assert_allclose(opened.beliefs[target], model.predict_proba(one)[0], rtol=0, atol=1e-9)
@@ -343,7 +343,7 @@ def test_the_rows_of_a_file_are_predicted_as_by_a_refined_classifier(
     assert (expected.argmax(axis=1) != own.argmax(axis=1)).any(), "the network that is shown would say another class"
     opened, target = page(model), shown(model).index("travels_by")
     opened.tab.locator("input[type=file]").set_input_files(tmp_path / "people.csv")
-    opened.tab.get_by_text("Row 1 of 40").wait_for()
+    opened.tab.get_by_text("Row 0 of 40").wait_for()
     for row in range(40):
         opened.tab.evaluate("row => fgrn.store.take(row)", row)
         opened.wait()
@@ -417,17 +417,26 @@ def test_a_dropped_file_is_read_and_what_is_strange_is_told(page: Open, survey: 
         const event = new DragEvent('drop', { bubbles: true, dataTransfer: data });
         document.querySelector('.page').dispatchEvent(event); }"""
     opened.tab.evaluate(code, '\ufeffcars;residence;"other;column"\r\nseven;centre;"a ""b"""\r\nnone;?;\r\n')
-    opened.tab.get_by_text("Row 1 of 2").wait_for()
+    opened.tab.get_by_text("Row 0 of 2").wait_for()
     opened.wait()
     centre = list(model.network_.variable("residence").labels).index("centre")
     assert {names[number]: one.index(1) for number, one in opened.evidence.items()} == {"residence": centre}
-    opened.tab.locator(".notices", has_text="Row 1: cars = seven is unknown to the model").wait_for()
+    opened.tab.locator(".notices", has_text="Row 0: cars = seven is unknown to the model").wait_for()
     opened.tab.get_by_role("button", name="Next row").click()
-    opened.tab.get_by_text("Row 2 of 2").wait_for()
+    opened.tab.get_by_text("Row 1 of 2").wait_for()
     opened.wait()
     assert [names[number] for number in opened.evidence] == ["cars"]
     opened.tab.evaluate(code, "nothing,known\n1,2\n")
     opened.tab.locator(".notices", has_text="some.csv has no rows with columns of this model.").wait_for()
+
+
+def test_a_column_without_a_name_is_read_as_python_does(page: Open) -> None:
+    model = fgrn.naive_bayes({"x0_": ["a", "b"], "x0": ["p", "q"], "L": ["no", "yes"]}, class_variable="L")
+    opened, names = page(model), shown(model)
+    code = "content => fgrn.store.open('some.csv', content)"
+    opened.tab.evaluate(code, ",x0\nb,p\n")
+    opened.wait()
+    assert {names[number]: one.index(1) for number, one in opened.evidence.items()} == {"x0_": 1, "x0": 0}
 
 
 def test_the_form_sets_values(page: Open, survey: tuple[Any, Any]) -> None:

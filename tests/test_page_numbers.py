@@ -218,9 +218,15 @@ def test_a_row_that_a_refined_network_has_impossible_is_predicted_without_eviden
         {names.index("a"): [0, 1], names.index("b"): [0, 1, 0]},
         {names.index("a"): [1, 0], names.index("b"): [0, 1, 0]},
     ]
-    for row, (likelihood, beliefs) in enumerate(interpreter.bring(model).ask(given)):
+    page, target = interpreter.bring(model), names.index("class")
+    for row, (likelihood, beliefs) in enumerate(page.ask(given)):
         assert np.isfinite(likelihood)
-        np.testing.assert_allclose(beliefs[names.index("class")], expected[row], rtol=0, atol=1e-9)
+        np.testing.assert_allclose(beliefs[target], expected[row], rtol=0, atol=1e-9)
+    # such a row has no explanation, on a page that is served as well
+    for row, known in enumerate(given):
+        for found in (page.study(known, target), Answers(model).study(list(known.items()), target)):
+            assert found["impossible"] is (row == 0)
+            assert (found["explanation"] is None) is (row == 0)
 
 
 def test_data_without_refined_networks_are_read(interpreter: Opened) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from itertools import combinations
+from math import factorial
 
 import numpy as np
 import pytest
@@ -86,6 +88,45 @@ def test_contributions_sum_to_the_log_odds_of_any_network(case: tuple[SmallNetwo
                 assert found.log_odds == pytest.approx(odds, rel=1e-7, abs=1e-9)
             known = {key for key, (value,) in others.items() if value is not None}
             assert set(found.contributions) == known
+
+
+@pytest.mark.parametrize("known", [1, 2, 3, 4, 6])
+def test_an_explanation_does_not_depend_on_the_sequence_of_the_row(known: int) -> None:
+    generator = np.random.default_rng(known)
+    names = [f"q{number}" for number in range(known)]
+    net = fgrn.lvm(
+        {**dict.fromkeys(names, 3), "L": 2},
+        hidden=4,
+        tables={name: generator.dirichlet(np.ones(3), 4) for name in names} | {"L": generator.dirichlet(np.ones(2), 4)},
+    )
+    row = {name: int(generator.integers(3)) for name in names}
+    found = net.explain(row, "L").contributions
+    for names_ in (names[::-1], generator.permutation(names).tolist()):
+        again = net.explain({name: row[name] for name in names_}, "L").contributions
+        assert again == pytest.approx(dict(found), abs=1e-12)
+
+
+@pytest.mark.parametrize(("known", "orders"), [(3, 1), (4, 1), (5, 60)])
+def test_all_orders_give_the_shapley_value(known: int, orders: int) -> None:
+    generator = np.random.default_rng(known)
+    names = [f"q{number}" for number in range(known)]
+    tables = {name: generator.dirichlet(np.ones(3), 4) for name in names}
+    net = fgrn.lvm({**dict.fromkeys(names, 3), "L": 2}, hidden=4, tables=tables)
+    row = dict.fromkeys(names, 1)
+    found = net.explain(row, "S", 2, orders=orders)
+
+    def odds(some: tuple[str, ...]) -> float:
+        belief = net.posterior({name: [1] for name in some} or {"L": [None]}, "S")[0]
+        return float(np.log(belief[2] / (1 - belief[2])))
+
+    for name in names:
+        others = [other for other in names if other != name]
+        expected = 0.0
+        for size in range(known):
+            weight = factorial(size) * factorial(known - size - 1) / factorial(known)
+            for some in combinations(others, size):
+                expected += weight * (odds((*some, name)) - odds(some))
+        assert found.contributions[name] == pytest.approx(expected, abs=1e-9)
 
 
 def test_an_explanation_reads_well_and_refuses_what_is_no_row() -> None:
@@ -259,6 +300,7 @@ def ruling() -> fgrn.Network:
 )
 def test_what_is_certain_is_said_to_be(row: dict[str, str], state: str, certain: dict[str, float]) -> None:
     found = ruling().explain(row, "kind", state)
+    assert ("of the orders in which the values may become known" in str(found)) is ("(" in str(found._rows()))
     assert found.certain == pytest.approx(certain)
     assert found.prior + sum(found.contributions.values()) == pytest.approx(found.log_odds)
     text = str(found)

@@ -372,3 +372,78 @@ def test_half_of_a_pair_of_surrogates_is_named() -> None:
     with pytest.raises(fgrn.SchemaError, match=r"Row 1, 'class': the class '\\ud800'"):
         LatentClassifier().fit({"a": ["x", "y"]}, ["b", "\ud800"])
     assert Schema.infer({"é\U0001f600": ["ü", "\U0001f600"]})["é\U0001f600"].levels == ("ü", "\U0001f600")
+
+
+def test_numbers_that_are_text_are_told() -> None:
+    column = {"age": [f"{number / 7:.6f}" for number in range(200)], "x": ["a", "b"] * 100}
+    with pytest.raises(
+        fgrn.SchemaError, match=r"200 distinct values in 200 rows are numbers written as text. Turn them"
+    ):
+        fgrn.Schema.infer(column)
+    with pytest.warns(fgrn.FgrnWarning, match="100 levels are many, and are numbers written as text.* Turn them into"):
+        fgrn.Schema.infer({"age": [str(number) for number in range(100)] * 3})
+    with pytest.raises(fgrn.SchemaError, match="looks like an identifier"):
+        fgrn.Schema.infer({"code": [f"{number:05}" for number in range(200)]})
+
+
+def test_names_in_the_first_row_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "ages.csv"
+    path.write_text("age,sex\n" + "".join(f"{number / 7},{'mf'[number % 2]}\n" for number in range(90)))
+    assert main(["fit", str(path), "--no-header", "-o", str(tmp_path / "m.fgrn")]) == 1
+    err = capsys.readouterr().err
+    assert "if the first row has the names of the columns, read the table without --no-header" in err
+    assert "--missing" not in err
+
+
+def test_files_of_two_kinds_in_a_folder_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a.csv", "b.parquet"):
+        table_file.write({"a": ["x", "y"]}, tmp_path / name)
+    assert main(["fit", str(tmp_path), "-o", str(tmp_path / "m.fgrn")]) == 1
+    assert "Name the files of one kind, by a pattern such as 'folder/*.csv'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["{:04}-{:02}-{:02}", "{2:02}.{1:02}.{0}", "{1}/{2}/{0}"])
+def test_dates_are_called_dates(form: str) -> None:
+    days = [form.format(2000 + year, month, 3) for year in range(10) for month in range(1, 13)]
+    with pytest.raises(fgrn.SchemaError, match="120 distinct values in 120 rows are dates"):
+        fgrn.Schema.infer({"day": days})
+
+
+def test_inspect_tells_of_codes_and_spellings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = {"score": [-99, 3, 4, 5, 0] * 8, "sex": ["F", "f", "M", "m", "M"] * 8, "degrees": [-9, -3, 4, 5, 0] * 8}
+    table_file.write(table, tmp_path / "t.csv")
+    assert main(["inspect", str(tmp_path / "t.csv")]) == 0
+    out = capsys.readouterr().out
+    assert "score: -99 is the only number below 0: if it means missing, add --missing -99 --missing ''" in out
+    assert "sex: 'F' and 'f', 'M' and 'm' differ in upper and lower case alone" in out
+    assert "degrees:" not in out
+
+
+def test_advice_on_a_missing_word_keeps_the_usual_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ages = [*map(str, range(20, 90)), "unknown", "", "NA"]
+    table_file.write({"age": ages, "sex": [*"mf" * 36, "m"]}, tmp_path / "t.csv")
+    command = ["fit", str(tmp_path / "t.csv"), "--hidden", "1", "-o", str(tmp_path / "m.fgrn")]
+    assert main(command) == 1
+    advice = "--missing unknown --missing '' --missing NA"
+    assert advice in capsys.readouterr().err
+    assert main([*command, "--missing", "unknown", "--missing", "", "--missing", "NA"]) == 0
+    assert "(missing: unknown, '', NA)" in capsys.readouterr().out
+
+
+def test_points_beside_decimal_commas_are_no_decimals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("income;height\n" + "1.200;1,72\n2.500,5;1,80\n900;1,6\n" * 3)
+    table = table_file.read(path, decimal=",", delimiter=";")
+    assert table["income"].to_pylist()[:3] == ["1.200", "2.500,5", "900"]
+    assert table["height"].to_pylist()[:3] == [1.72, 1.8, 1.6]
+    assert main(["inspect", str(path), "--decimal", ",", "--delimiter", ";"]) == 0
+    out = capsys.readouterr().out
+    assert "income: numbers such as '1.200', taken as words: they seem to have thousands separators" in out
+    assert "height:" not in out
+
+
+@pytest.mark.parametrize("name", ["t.xlsx", "t.json", "t.sav"])
+def test_tables_of_other_programs_are_to_be_saved_as_csv(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"PK")
+    with pytest.raises(fgrn.FgrnError, match=r"files are not read\. Save the table as a CSV or Parquet file"):
+        table_file.read(tmp_path / name)

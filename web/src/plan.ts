@@ -83,15 +83,14 @@ export function edgesOf(plan: Plan, block: BlockPlace): number[] {
   return Array.from(plan.legEdge.subarray(plan.legStart[block.number], plan.legStart[block.number + 1]));
 }
 
-/** Orders in which so many values become known, as Python draws them; null for more than the page has. */
+/** Orders in which so many values become known, as in Python; null for more values than the page has orders of. */
 export function ordersOf(buffer: ArrayBuffer, places: Places, known: number): Int16Array[] | null {
+  const counts = array(buffer, places, "order_counts") as Int16Array;
+  if (known >= counts.length) return null;
   const all = array(buffer, places, "orders") as Int16Array;
-  const first = (ORDERS * (known * (known - 1))) / 2;
-  if (first + ORDERS * known > all.length) return null;
-  return Array.from({ length: ORDERS }, (_, at) => all.subarray(first + at * known, first + (at + 1) * known));
+  const first = counts.subarray(0, known).reduce((sum, count, size) => sum + count * size, 0);
+  return Array.from({ length: counts[known] }, (_, at) => all.subarray(first + at * known, first + (at + 1) * known));
 }
-
-const ORDERS = 8;
 
 export function programOf(buffer: ArrayBuffer, places: Places, name: string): Program {
   const part = (what: string): Int32Array => array(buffer, places, `${name}.${what}`) as Int32Array;

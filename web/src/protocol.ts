@@ -179,7 +179,9 @@ export interface Studied {
   gains: number[];
   /** The entropy of the target, in bits. */
   entropy: number;
+  /** Of the target; null if too much is known, or if what is known is `impossible` by networks refined for it. */
   explanation: Explanation | null;
+  impossible?: boolean;
   /** Assignments of all variables, the likeliest first. */
   likeliest: Assignment[];
   /** If wanted: by state of the target, the distribution of every variable of the document given that state alone. */

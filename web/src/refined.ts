@@ -45,6 +45,15 @@ export class RefinedClass {
     const known = evidence.size - (evidence.has(this.edge) ? 1 : 0);
     return Math.min(known / this.completeness.usual, 1) ** this.completeness.power;
   }
+
+  /** Whether evidence is impossible by one of the networks, so that the class is predicted without it. */
+  isImpossible(evidence: Evidence): boolean {
+    return (this.completeness ? [...this.models, this.shown] : this.models).some((model) => {
+      const messages = new Messages(model, evidence);
+      messages.run(this.program);
+      return evidence.size > 0 && messages.logLikelihood(this.program) === -Infinity;
+    });
+  }
 }
 
 /** The distribution with the mean logarithm of some distributions; of one, itself. What is zero in all of them is zero. */

@@ -29,7 +29,7 @@ export class Row extends Component<{ store: Store }, { open: boolean }> {
           {table && (
             <>
               <button aria-label={text.previous} disabled={row === 0} onClick={() => void store.take(row - 1)}>‹</button>
-              <span>{text.rowOf(row + 1, table.count)}</span>
+              <span>{text.rowOf(row, table.count)}</span>
               <button aria-label={text.next} disabled={row + 1 >= table.count} onClick={() => void store.take(row + 1)}>›</button>
             </>
           )}
@@ -37,7 +37,7 @@ export class Row extends Component<{ store: Store }, { open: boolean }> {
         {table && table.count > 10 && (
           <label class="jump">
             {text.goToRow}
-            <input type="number" min="1" max={table.count} value={row + 1} onChange={(event) => void store.take(Math.round(Number(event.currentTarget.value)) - 1)} />
+            <input type="number" min="0" max={table.count - 1} value={row} onChange={(event) => void store.take(Math.round(Number(event.currentTarget.value)))} />
           </label>
         )}
         {store.truth && <p class="note" dir="auto">{text.inFile(store.truth)}</p>}

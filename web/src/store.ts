@@ -237,7 +237,7 @@ export class Store {
     }
     this.set({ values });
     await this.give(known);
-    if (strange.length) this.set({ notice: text.unseen(row + 1, strange) });
+    if (strange.length) this.set({ notice: text.unseen(row, strange) });
   }
 
   /** What the row of the table says of the variable that is predicted; "" if nothing. */

@@ -20,7 +20,20 @@ export function tableOf(name: string, content: string): Table {
   const count = (mark: string): number => head.split(mark).length;
   const mark = [",", ";", "\t"].reduce((best, one) => (count(one) > count(best) ? one : best));
   const [columns = [], ...rows] = records(plain, mark).filter((row) => row.some((value) => value !== ""));
-  return { name, columns: columns.map((column) => column.trim()), count: rows.length, row: async (at) => rows[at] };
+  return { name, columns: columnNames(columns), count: rows.length, row: async (at) => rows[at] };
+}
+
+/** The names of columns; one without a name is named after its place, as in Python: x0, x1, ... */
+function columnNames(head: string[]): string[] {
+  const names = head.map((name) => name.trim());
+  const taken = new Set(names);
+  return names.map((name, at) => {
+    if (name) return name;
+    let free = `x${at}`;
+    while (taken.has(free)) free += "_";
+    taken.add(free);
+    return free;
+  });
 }
 
 function records(content: string, mark: string): string[][] {

@@ -27,7 +27,7 @@ export function Target({ store, reveal }: { store: Store; reveal: (v: Variable) 
           {studied.explanation ? (
             <Fall store={store} variable={variable} explanation={studied.explanation} />
           ) : (
-            <p class="note">{text.tooManyKnown(store.seen.evidence.size)}</p>
+            <p class="note" dir="auto">{studied.impossible ? text.impossibleForClass(variable.title) : text.tooManyKnown(store.seen.evidence.size)}</p>
           )}
           <Nearest store={store} />
           <Next store={store} reveal={reveal} />

@@ -124,6 +124,8 @@ export const text = {
   saysNothing: (way: string): string => `${way} says nothing`,
   blockLabel: (kind: string, name: string): string => `${kind} ${name}`,
   blockNames: { source: "Source", factor: "Factor", siso: "SISO block", diverter: "" },
+  impossibleForClass: (name: string): string =>
+    `By the networks refined for ${name}, these values are impossible together. Its bars show what is expected without any of them, and there is nothing to explain.`,
   tooManyKnown: (known: number): string => `Too many values are known (${known}) to say what each adds.`,
   workerFailed: "The worker failed.",
   noPicture: "The picture could not be drawn.",
@@ -133,7 +135,7 @@ export const text = {
   rowHint: "Choose values, or drop a CSV file here. It is read in this browser and goes nowhere else.",
   openFile: "Open a CSV file",
   goToRow: "Go to row",
-  rowOf: (row: number, rows: number): string => `Row ${row} of ${rows}`,
+  rowOf: (row: number, rows: number): string => `Row ${row} of ${rows}, counted from 0`,
   inFile: (value: string): string => `The file says ${value}; it is not used.`,
   previous: "Previous row",
   next: "Next row",

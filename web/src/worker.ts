@@ -128,7 +128,8 @@ class Inference {
       });
     });
     const entropy = -aim.reduce((sum, share) => sum + (share > 0 ? share * Math.log2(share) : 0), 0);
-    const found = { gains, entropy, explanation: this.explained(known, target) };
+    const impossible = target === this.refined?.edge && this.refined.isImpossible(evidenceOf(known));
+    const found = { gains, entropy, explanation: impossible ? null : this.explained(known, target), impossible };
     return profiles ? { ...found, profiles: this.profilesOf(target, aim.length) } : found;
   }
 
@@ -163,7 +164,7 @@ class Inference {
     };
     const [prior, logOdds] = [odds([]), odds(known)];
     const sums = new Float64Array(known.length);
-    const ways = (known.length > 1 ? orders : orders.slice(0, 1)).flatMap((way) => [[...way], [...way].reverse()]);
+    const ways = orders.flatMap((way) => [[...way], [...way].reverse()]);
     for (const way of ways) {
       let before = prior;
       way.forEach((one, at) => {

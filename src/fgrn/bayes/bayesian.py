@@ -346,7 +346,7 @@ class BayesianNetwork(
             )  # fmt: skip
             cells = self._cells()
             structure = self.names, self.labels, cells
-            training = Training(self, structure, spec, table, rule, smoothing, holes, watch)
+            training = Training(self, structure, spec, table, rule, smoothing, holes, watch, is_complete=True)
             over = partial(estep_over, partial(Tally, spec.layout, cells), None)
             estep, held_out_estep = table.estep(over), None if held_out is None else held_out.estep(over)
             with checkpoints.stage_journal(checkpoint, every, resume) as journal:

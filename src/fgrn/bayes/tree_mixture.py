@@ -20,7 +20,7 @@ import numpy as np
 
 from ..core import settings
 from ..core.distributions import check_distribution
-from ..core.exceptions import FgrnError, WiringError, counted
+from ..core.exceptions import FgrnError, Remedy, WiringError, counted
 from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow import messages
@@ -83,6 +83,11 @@ class TreeMixture(Queries):
         return len(self.weights)
 
     @property
+    def variables(self) -> tuple[Variable, ...]:
+        """All variables of a tree, in the order of its blocks."""
+        return self.network.variables
+
+    @property
     def observed(self) -> tuple[str, ...]:
         """The names of the columns."""
         return self.network.observed
@@ -115,7 +120,8 @@ class TreeMixture(Queries):
         if cells > MOST_CELLS_AS_ONE:
             raise FgrnError(
                 f"As one network this mixture would have tables of {cells:,} cells; the limit is "
-                f"{MOST_CELLS_AS_ONE:,}. Ask the mixture, or one of its trees: tree(0)."
+                f"{MOST_CELLS_AS_ONE:,}.",
+                remedies=Remedy("ask {}", "the mixture, or one of its trees: tree(0)", tree=0),
             )
         return one_network(
             self.network,

@@ -107,15 +107,14 @@ def reading(command: Command) -> Command:
     return command
 
 
-def schema(command: Command, bins: click.ParamType = _BIN_COUNT, more: str = "") -> Command:  # type: ignore[type-arg]
-    """Add the options of every command that infers a schema; `bins` is the type of --bins, and `more` its help."""
+def schema(command: Command, bins: click.ParamType = _BIN_COUNT, more: str = ". [5]") -> Command:  # type: ignore[type-arg]
+    """Add the options of every command that infers a schema; `bins` is the type of --bins, and `more` ends its help."""
     options = [
         click.option(
             "--bins",
             type=bins,
             default=5,
-            show_default=True,
-            help=f"Bins of a column with many different numbers; 10 for a classifier of 100 rows or more.{more}",
+            help=f"Number of bins of a column with many different numbers{more}",
         ),
         click.option(
             "--max-levels",
@@ -185,6 +184,11 @@ def read(data: str, known: Collection[str] | None = None, **options: Any) -> Any
     """
     if options["on_bad"] == "skip" or is_many(data):
         return _what_can_be_read(stream(data, **options), known)
+    if options["cache"] is not None:
+        raise click.UsageError(
+            "--cache is for tables that are read in batches, such as a folder, a 'glob*' or a file with --stream, and "
+            "has no effect here: leave it out."
+        )
     _check_text_options(data, options)
     table = table_file.read(data, **_file_settings(options))
     drop = options["drop"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from math import floor, log10
 from typing import Any
 
 import click
@@ -76,7 +77,7 @@ def complete(
         remarks.print_collected()
         filled, sure = estimator.complete(known, return_proba=True)
         words = _words(table, known)
-        values = pa.table(_replaced(table, filled, words)).to_pylist()
+        values = pa.table(_replaced(estimator, table, filled, words)).to_pylist()
         missing = {name: column.is_missing for name, column in estimator.schema_.items()}
         open_rows = {
             name: [missing.get(name, is_missing_value)(value) for value in known[name].to_pylist()]
@@ -100,7 +101,7 @@ def complete(
             known = _with_class(estimator, table, features)
             filled, sure = estimator.complete(known, return_proba=True)
             words = _words(table, known, worded)
-            columns = _replaced(table, filled, words)
+            columns = _replaced(estimator, table, filled, words)
             columns |= {name: columns[name].cast(pa.float64()) for name in broken}
             for place, name in enumerate(known.column_names):
                 sure[words.get(name, ()), place] = 0.0
@@ -122,7 +123,7 @@ def _complete_sequences(estimator: Any, table: Any, output: str, proba: bool, dr
         raise click.UsageError("--draws is for clusters; of sequences the likeliest values are imputed. Leave it out.")
     known = model_rows.matching(estimator, table)
     filled, sure = estimator.complete(known, return_proba=True, **sequence_and_time(estimator, table))
-    columns = _replaced(table, filled, _words(table, known))
+    columns = _replaced(estimator, table, filled, _words(table, known))
     if as_json:
         likely = [dict(zip(known.column_names, row, strict=True)) for row in sure.tolist()]
         rows = zip(pa.table(columns).to_pylist(), likely, strict=True)
@@ -144,7 +145,7 @@ def _write_draws(estimator: Any, table: Any, draws: int, uncertainty: bool, outp
         raise FgrnError(f"A {type(estimator).__name__} draws no values; clusters do: fgrn fit without --target.")
     known = model_rows.matching(estimator, table)
     drawn = estimator.draws(known, draws, uncertainty=uncertainty)
-    tables = [_replaced(table, one, _words(table, known)) for one in drawn]
+    tables = [_replaced(estimator, table, one, _words(table, known)) for one in drawn]
     if as_json:
         common.as_json([pa.table(columns).to_pylist() for columns in tables])
         return
@@ -177,15 +178,36 @@ def _words(table: Any, known: Any, always: Collection[str] = ()) -> dict[str, np
     return found
 
 
-def _replaced(table: Any, filled: Any, words: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def _replaced(estimator: Any, table: Any, filled: Any, words: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Return the columns of a table with imputed values; `words` among numbers stay as they are."""
     import pyarrow as pa
 
-    columns = {name: table[name] for name in table.column_names} | {name: filled[name] for name in filled.column_names}
+    columns: dict[str, Any] = {name: table[name] for name in table.column_names}
+    for name, column in zip(filled.column_names, filled.columns, strict=True):
+        meant = estimator.schema_.get(name)
+        is_binned = meant is not None and meant.centers and name in table.column_names
+        is_rounded = is_binned and pa.types.is_floating(column.type)
+        columns[name] = _rounded(column, table[name], meant.centers) if is_rounded else column
     for name in words:
-        pairs = zip(table[name].to_pylist(), filled[name].to_pylist(), strict=True)
+        pairs = zip(table[name].to_pylist(), columns[name].to_pylist(), strict=True)
         columns[name] = pa.array([plain_number(new, 17) if old is None else old for old, new in pairs], pa.string())
     return columns
+
+
+def _rounded(column: Any, given: Any, centers: Sequence[float]) -> Any:
+    """Return a column of numbers in which those that were not given have the digits that its bins can tell.
+
+    That is a hundredth of the least distance between the centres of its bins.
+    """
+    import pyarrow as pa
+
+    gap = float(np.diff(centers).min(initial=np.inf))
+    new = given.is_null().to_numpy()
+    if not (new.any() and 0 < gap < np.inf):
+        return column
+    numbers = column.to_numpy().copy()
+    numbers[new] = np.round(numbers[new], max(0, 2 - floor(log10(gap))))
+    return pa.chunked_array([pa.array(numbers, from_pandas=True)])
 
 
 def _with_fractions(estimator: Any, source: Any) -> tuple[Collection[str], Collection[str]]:

@@ -27,9 +27,10 @@ def convert(source: str, target: str, from_: str | None, to_: str | None, rescal
     """Write a network in the format of another program.
 
     IN and OUT are BIF, XMLBIF, Hugin NET, XDSL or UAI files, gzipped where the name ends in .gz; IN may also be a DSC,
-    DNE or flat OOBN file, or a model file (.fgrn): a dynamic network is written as two slices, in which x0 is x in the
-    first slice and xt in a later one. Numbers stay the same to the last bit, unless a row has to be divided by its sum.
-    A name that a format cannot represent is an error; properties that it cannot represent are left out and reported.
+    DNE or flat OOBN file, or a model file (.fgrn) with a network: a dynamic network is written as two slices, in which
+    x0 is x in the first slice and xt in a later one. Numbers stay the same to the last bit, unless a row has to be
+    divided by its sum. A name that a format cannot represent is an error; properties that it cannot represent are left
+    out and reported.
     """
     from ..files.formats import read_document, write_document
 

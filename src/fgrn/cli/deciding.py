@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="\b\nExamples\n  fgrn solve oil.xdsl\n  fgrn solve oil.xdsl --given Test=positive\n"
-               "  fgrn solve oil.net --voi Drill --cost Seismic=10      (what to learn before a decision)")  # fmt: skip
+               "  fgrn solve oil.net --voi Drill --cost Seismic=10  (what to learn first)")  # fmt: skip
 @click.argument("diagram")
 @click.option("--given", "given", multiple=True, metavar="NAME=STATE", help=given_help)
 @click.option(

@@ -111,4 +111,9 @@ def _load_model(path: str, format: str | None, rescale: bool) -> Any:
             f"A page shows one row, and {path!r} holds a model of sequences of rows.",
             remedies=common.use_of(path, model) or "draw it with `fgrn draw`, or see its states with `fgrn prototypes`",
         )
+    if hasattr(model, "mixture_"):
+        raise FgrnError(
+            f"A page shows one network, and {path!r} holds a mixture of trees that share tables.",
+            remedies="draw it with `fgrn draw`, or impute values with `fgrn complete`",
+        )
     return model

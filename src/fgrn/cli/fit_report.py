@@ -12,6 +12,7 @@ from ..tables.missing import is_missing_value
 from . import common
 from .model_rows import matched
 from .schema_text import schema_text
+from .signals import CHOICE_CUT_SHORT
 from .wording import say, tell
 
 ON_HELD_OUT_ROWS = "_on_rows_kept_back"
@@ -134,14 +135,18 @@ def accuracy_report(estimator: Any, rows: Any, target: str | None) -> dict[str, 
 
 
 def _selection_lines(estimator: Any, interrupted: bool) -> list[str]:
-    """Return the candidates as text; a time limit is mentioned only if the user set one that was reached."""
+    """Return the candidates as text, and whether an interruption, or a time limit that the user set, ended the choice.
+
+    The choice of a classifier records which structures are `unfinished`; another one is the whole fit.
+    """
     found = estimator.selection_
-    names = getattr(found, "unfinished", ())
-    if not names:
-        return [str(found)]
-    limited = estimator.max_seconds is not None and not interrupted
-    told = [f"--max-seconds ended this before all of {' and '.join(names)} was tried"] * limited
-    return [str(replace(found, unfinished=())), *told]
+    names = getattr(found, "unfinished", None)
+    if interrupted and (names is None or names):
+        told = [CHOICE_CUT_SHORT]
+    else:
+        limited = bool(names) and estimator.max_seconds is not None
+        told = [f"--max-seconds ended this before all of {' and '.join(names or ())} was tried"] * limited
+    return [str(replace(found, unfinished=()) if names else found), *told]
 
 
 def _report_text(estimator: Any, report: dict[str, Any], missing: bool) -> str:

@@ -29,6 +29,12 @@ from .wording import tell
 
 MODELS = ("latent", "tan", "naive-bayes", "deep", "clusters", "ica", "tree", "hmm")
 
+BINS_OF_FIT = (
+    ", or 'auto', with --target: 10, or 5 for fewer than 100 rows, unless another of 5, 10 and 20 is clearly better. "
+    "[auto with --target and --model latent, tan or tree, else 5]"
+)
+"""The end of the help of --bins."""
+
 CLASSIFIERS = (*STRUCTURES, "naive-bayes", "deep")
 
 
@@ -71,8 +77,8 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 @click.command(epilog="\b\nExamples\n  fgrn fit people.csv --target buys -o people.fgrn\n"
                "  fgrn fit answers.csv --hidden auto -o types.fgrn      (no target: clusters)\n"
                "  fgrn fit log.csv --model hmm --sequence machine --time hour -o machines.fgrn\n"
-               "  fgrn fit 'logs/*.parquet' --hidden 8 -o logs.fgrn       (more than memory holds)\n"
-               "  zcat log.csv.gz | fgrn fit - --online -o log.fgrn       (every row read once)")  # fmt: skip
+               "  fgrn fit 'logs/*.parquet' --hidden 8 -o logs.fgrn  (larger than memory)\n"
+               "  zcat log.csv.gz | fgrn fit - --online -o log.fgrn  (every row read once)")  # fmt: skip
 @click.argument("data")
 @click.option("--target", help="The class column; without it, rows are clustered.")
 @click.option("-o", "--output", required=True, metavar="MODEL", help="The model file to write (.fgrn).")
@@ -83,7 +89,9 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 )
 @click.option("--hidden", help="Number of states of the hidden variable: a number, 'auto', or 4,8 for layers. [auto]")
 @click.option(
-    "--epochs", type=click.IntRange(1), help="The limit of epochs of learning. [1000 for clusters, else at most 500]"
+    "--epochs",
+    type=click.IntRange(1),
+    help="Learning ends after this many epochs at most. [1000 for clusters, else at most 500]",
 )
 @click.option(
     "--cycles",
@@ -100,11 +108,12 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 @click.option("--starts", type=click.IntRange(1),
               help="Random initialisations; the best is kept. [3, or 4 for clusters]")  # fmt: skip
 @click.option("--tolerance", type=common.FiniteRange(0),
-              help="Converged when three epochs gain less log-likelihood per row. [1e-8 for clusters, else 1e-5]",
-              )  # fmt: skip
+              help="Learning ends when three epochs raise the log-likelihood per row by less than this. "
+              "[1e-8 for clusters, else 1e-5]")  # fmt: skip
 @click.option("--max-seconds", type=common.FiniteRange(0, min_open=True),
-              help="With --target, and --hidden auto or --model tan or tree: the time after which no candidate is "
-              "begun. [a limit of work, about 2 s for a few rows, 8 s for 10000]")  # fmt: skip
+              help="With --target, and --hidden auto or --model tan or tree: after this time no other model is tried, "
+              "and the best one so far is learnt. [a fixed amount of work: about 2 s for a few rows, 8 s for 10000]",
+              )  # fmt: skip
 @click.option("--refine", type=Refining(), metavar="auto|yes|no|NUMBER",
               help="With --target, and --hidden auto or --model tan or tree: whether tables are refined to predict "
               "the class; auto: if that helps; a number: the strength of the penalty on the refinement. [auto]",
@@ -124,7 +133,7 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
               "'equal q1:0 q1:1' (classes 0 and 1), 'fixed q1 0 yes 0.9' (column, class, level, probability), "
               "'zero q1 0 yes'; and means and variances of continuous columns, such as 'fixed x 0 mean 2.5', "
               "'equal x:0:variance x:1:variance'; may be repeated. Or a JSON file with a list of them.")  # fmt: skip
-@partial(common.schema, bins=BinCount(), more=" 'auto': also tries 5 and 20, used if clearly better.")
+@partial(common.schema, bins=BinCount(), more=BINS_OF_FIT)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
 @click.option("--checkpoint", metavar="FILE", help="Save the progress of learning in this file.")
 @click.option("--every", type=click.IntRange(1), default=EVERY, show_default=True,
@@ -139,7 +148,8 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 @click.option("--batch", type=click.IntRange(1), metavar="ROWS", help="Rows of a batch, with --online or --stream; "
               f"with --online the first batch determines the schema. [{BATCH}]")  # fmt: skip
 @click.option("--effective-size", type=common.FiniteRange(0, min_open=True), metavar="ROWS",
-              help="With --online: the total weight of all past rows, in rows of the current batch.")  # fmt: skip
+              help="With --online: all earlier rows together count as at most this many, so that the model follows "
+              "data that change with time. [no limit]")  # fmt: skip
 @click.option("--dask", metavar="ADDRESS", help="Learn on the workers of this cluster, such as tcp://host:8786.")
 @common.reading
 @common.json_option

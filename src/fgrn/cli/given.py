@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.exceptions import EvidenceError, FgrnError, counted, did_you_mean, near_names, nearest, shortened
 from ..core.labels import bin_of, is_number
+from ..tables.columns import missing_remedy
 from ..tables.missing import MISSING
 from . import common
 from .wording import tell
@@ -25,18 +26,35 @@ given_help = "Evidence: NAME=STATE; NAME=[W,W,...], a weight for each state; or 
 NOT = "!="
 
 
-def parted(text: str, names: Sequence[str], option: str = "--given") -> tuple[str, str]:
-    """Return the variable and the value of NAME=VALUE; `names` resolves names with an equals sign."""
+def parted(text: str, names: Collection[str], option: str = "--given", form: str = "NAME=STATE") -> tuple[str, str]:
+    """Return the variable and the value of NAME=VALUE; a name that is known may contain equals signs.
+
+    Args:
+        text: what was given.
+        names: the known names.
+        option: that it was given for.
+        form: of the text, for an error; of "NAME=STATE" a variable may also have NAME!=STATE, with the value "!=STATE".
+    """
+    is_network = form == "NAME=STATE"
     if "=" not in text:
-        more = ", NAME=[W,W,...] or NAME!=STATE" if option == "--given" else ""
-        raise click.UsageError(f"{option} is NAME=STATE{more}. Got {text!r}.")
-    for at in (at for at, letter in enumerate(text) if letter == "="):
-        for begin in (at, at - 1 if text[at - 1 : at] == "!" else at):
-            if text[:begin] in names:
-                return text[:begin], text[begin:] if begin < at else text[at + 1 :]
-    name = text.partition("=")[0].rstrip("!")
+        more = ", NAME=[W,W,...] or NAME!=STATE" if is_network and option == "--given" else ""
+        raise click.UsageError(f"{option} is {form}{more}. Got {text!r}.")
+    places = [at for at, letter in enumerate(text) if letter == "="]
+    found = {text[:at]: text[at + 1 :] for at in places if text[:at] in names}
+    if is_network:
+        found |= {
+            text[: at - 1]: text[at - 1 :] for at in places if text[:at].endswith("!") and text[: at - 1] in names
+        }
+    if len(found) > 1:
+        meanings = " or ".join(f"{name!r} and the value {value!r}" for name, value in found.items())
+        raise click.UsageError(f"{option} {text!r} may be read as {meanings}. Rename one of them.")
+    for name, value in found.items():
+        return name, value
+    name = text.partition("=")[0]
+    name = name.rstrip("!") if is_network else name
+    what = "variable" if is_network else "column"
     raise EvidenceError(
-        f"there is no variable {name!r} here. {nearest(name, names)}", file=f"{option} {text}", value=name
+        f"there is no {what} {name!r} here. {nearest(name, names)}", file=f"{option} {text}", value=name
     )
 
 
@@ -179,7 +197,8 @@ def column_of(variable: Variable, column: Any) -> Any:
             meanings.append(code_of(variable, word) if weights is None else weights)
         except FgrnError as error:
             row = int(np.argmax(places == place))
-            raise error.changed(rows=[row], column=variable.name, value=word) from None
+            remedies = (*error.remedies, missing_remedy(word))
+            raise error.changed(rows=[row], column=variable.name, value=word, remedies=remedies) from None
     if all(isinstance(meaning, int) for meaning in meanings):
         return Coded(np.array([*meanings, UNKNOWN], dtype=np.int64)[places])
     values = [variable.labels[one] if isinstance(one, int) else one for one in meanings]

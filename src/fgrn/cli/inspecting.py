@@ -27,7 +27,7 @@ from ..tables.stream_source import is_many
 from ..tables.table_warnings import names_are_values, words_among_numbers
 from ..tables.text_reader import bad_row_error, infinite
 from . import common
-from .signals import stoppable
+from .signals import CHOICE_CUT_SHORT, stoppable
 from .without_effect import READING, refuse_without_effect
 from .wording import say, spoken
 
@@ -37,10 +37,16 @@ if TYPE_CHECKING:
 MOST_CELLS = 48
 """Width of the list of levels of a column, in characters."""
 
+CODES = (-9, -99, -999, -9999)
+"""Numbers that often mean "missing" where all others are not negative."""
+
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
 WHOLE = re.compile(r"[+-]?(0|[1-9]\d*|[1-9]\d{0,2}(,\d{3})+)")
 """A whole number, with or without thousands separators."""
+
+WITH_POINTS = re.compile(r"[+-]?(0|[1-9]\d{0,2}(\.\d{3})*)(,\d+)?")
+"""A number whose thousands are separated by points, and its decimals by a comma."""
 
 
 @click.command(epilog="\b\nExamples\n  fgrn inspect people.csv --drop id\n  fgrn inspect alarm.bif")
@@ -224,6 +230,20 @@ def _levels(levels: list[Any]) -> str:
     )
 
 
+def _codes_and_spellings(counts: dict[Any, int]) -> list[str]:
+    """Return remarks on a number that may mean "missing", and on words that differ in case or blanks alone."""
+    if all(isinstance(value, (int, float)) for value in counts):
+        least = min(counts)
+        if least in CODES and len(counts) > 1 and all(value >= 0 for value in counts if value != least):
+            return [f"{least:g} is the only number below 0: if it means missing, add --missing {least:g} --missing ''"]
+        return []
+    alike: dict[str, list[str]] = {}
+    for value in counts:
+        alike.setdefault(str(value).strip().casefold(), []).append(str(value))
+    same = [" and ".join(map(repr, words)) for words in alike.values() if len(words) > 1]
+    return [f"{shortened(same, 2)} differ in upper and lower case alone"] if same else []
+
+
 def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[str]:
     """Return remarks on possible problems of a column."""
     if not counts:
@@ -237,12 +257,15 @@ def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[
         out.append(f"{which} different: an identifier? leave it out with --drop")
     odd = words_among_numbers(counts)
     if odd and record["kind"] != "unfit":
-        words = shortened([repr(word) for word in odd], 4)
-        out.append(f"{words} {'is not a number' if len(odd) == 1 else 'are not numbers'}, and all other values are")
-    if all(isinstance(value, str) and WHOLE.fullmatch(value) for value in counts) and any("," in v for v in counts):
+        told = shortened([repr(word) for word in odd], 4)
+        out.append(f"{told} {'is not a number' if len(odd) == 1 else 'are not numbers'}, and all other values are")
+    words = list(counts) if all(isinstance(value, str) for value in counts) else []
+    with_commas = all(map(WHOLE.fullmatch, words)) and any("," in word for word in words)
+    if with_commas or (all(map(WITH_POINTS.fullmatch, words)) and any("." in word for word in words)):
         out.append(f"numbers such as {first!r}, taken as words: they seem to have thousands separators; remove them")
-    elif all(isinstance(value, str) and DECIMAL_COMMA.fullmatch(value) for value in counts):
+    elif words and all(map(DECIMAL_COMMA.fullmatch, words)):
         out.append(f"numbers such as {first!r}, taken as words: add --decimal ,")
+    out += _codes_and_spellings(counts)
     if len(counts) == 1:
         out.append(f"always {first!r}: says nothing")
     elif record["kind"] in ("levels", "ordered"):
@@ -314,6 +337,8 @@ def compare(data: str, sizes: str | None, criterion: str, epochs: int | None, sm
         common.as_json({"criterion": criterion, "best": best, "interrupted": interrupted, "tried": found.as_dicts()})
     else:
         say(str(found))
+        if interrupted:
+            say(CHOICE_CUT_SHORT)
         if tried is not None and found.best.n_hidden == max(tried) > 1 and not interrupted:
             say("The best is the largest number that was tried: larger ones may be better still.")
     stopped.end()

@@ -82,8 +82,13 @@ def any_model_of(
             remedies=use,
         )
     raise FgrnError(
-        f"{path!r} is a model of a table, and a Bayesian network or factor graph is wanted. Ask it with "
-        "`fgrn predict`, `complete` or `explain`."
+        f"{path!r} was learnt from a table by `fgrn fit` or an estimator, and a Bayesian network or factor graph is "
+        "wanted.",
+        remedies=(
+            "ask it with `fgrn predict`, `fgrn complete` or `fgrn explain`",
+            "set evidence on its page, which `fgrn explore` writes",
+            "learn a Bayesian network from the table with `fgrn search`",
+        ),
     )
 
 
@@ -227,9 +232,9 @@ def _summary_lines(found: Mapping[str, Any]) -> Iterator[str]:
     "  fgrn query alarm.bif --given 'HR=[.7,.2,.1]' --most-probable\n"
     "  fgrn query alarm.bif --given HR=LOW --map LVFAILURE,HYPOVOLEMIA\n"
     "  fgrn query alarm.bif --do HR=HIGH --target BP      (set from outside)\n"
-    "  fgrn query alarm.bif --given HR=LOW --voi LVFAILURE      (what to observe next)\n"
-    "  fgrn query alarm.bif --given HR=LOW --sensitivity LVFAILURE=TRUE --picture tornado.svg\n"
-    "  fgrn query alarm.bif --evidence patients.csv --target LVFAILURE -o answers.csv\n"
+    "  fgrn query alarm.bif --given HR=LOW --voi LVFAILURE  (what to observe next)\n"
+    "  fgrn query alarm.bif --given HR=LOW --sensitivity LVFAILURE=TRUE\n"
+    "  fgrn query alarm.bif --evidence patients.csv --target LVFAILURE -o out.csv\n"
     "  fgrn query p.uai --evidence p.uai.evid --json"
 )  # fmt: skip
 @click.argument("network")
@@ -295,11 +300,13 @@ def query(
 ) -> None:  # fmt: skip
     """Query a network: the posterior distribution of its variables, and the probability of the evidence.
 
-    NETWORK is a BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE file, or a model file (.fgrn). For one row of evidence a table
-    with bars is shown, or written with -o (variable, state, probability). For --evidence each row has its answer in
-    columns, empty for an impossible row; an empty cell is a missing value, and cells may also be weights, [.2,.8], or
-    !=state. Words for missing values that are states of the network, such as None, are states. A number is put into its
-    bin if all states of a variable are bins.
+    NETWORK is a BIF, XMLBIF, NET, XDSL, UAI, DSC or DNE file, or a model file (.fgrn) with a Bayesian or Markov
+    network, such as `fgrn search` writes. Models of `fgrn fit` are asked with `fgrn predict`, `complete` and `explain`.
+
+    For one row of evidence a table with bars is shown, or written with -o (variable, state, probability). For
+    --evidence each row has its answer in columns, empty for an impossible row; an empty cell is a missing value, and
+    cells may also be weights, [.2,.8], or !=state. Words for missing values that are states of the network, such as
+    None, are states. A number is put into its bin if all states of a variable are bins.
     """
     asked = [
         option

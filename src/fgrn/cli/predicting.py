@@ -13,6 +13,7 @@ from ..core.exceptions import FgrnError, FgrnWarning, ImpossibleEvidence, shorte
 from ..tables.missing import MISSING
 from ..tables.writer import table_writer
 from . import common, model_rows
+from .given import parted
 from .new_columns import NewColumns
 from .without_effect import READING, refuse_without_effect
 from .wording import say, tell
@@ -145,8 +146,8 @@ def explain(model: str, data: str | None, row: int, given: tuple[str, ...], targ
             raise FgrnError(f"There is no row {row}; {data!r} has {table.num_rows:,}, counted from 0.")
         values = {name: table[name][row].as_py() for name in table.column_names}
     for text in given:
-        name, value = _parted(text, "--set")
-        if name == getattr(estimator, "_y_name", None) and name not in estimator.schema_:
+        name, value = parted(text, [*estimator.schema_, *_class_column(estimator)], "--set", "COLUMN=VALUE")
+        if name not in estimator.schema_:
             raise click.UsageError(f"{name!r} is what is explained; choose the class with --class {value}.")
         values[name] = _value(estimator.schema_[name], value, "--set")
     if not values:
@@ -166,11 +167,9 @@ def explain(model: str, data: str | None, row: int, given: tuple[str, ...], targ
         say(str(found))
 
 
-def _parted(text: str, option: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise click.UsageError(f"{option} is COLUMN=VALUE. Got {text!r}.")
-    return name, value
+def _class_column(estimator: Any) -> list[str]:
+    """Return the name of the class column of a classifier; nothing for another estimator."""
+    return [estimator._y_name] if hasattr(estimator, "classes_") else []
 
 
 def _value(column: Any, text: str, option: str) -> Any:
@@ -250,8 +249,9 @@ def _draw_network(model: str, output: str, given: tuple[str, ...], as_json: bool
     found = found.as_network() if isinstance(found, TreeMixture) else found
     net = found if isinstance(found, Network) else fitted_network(found)
     evidence: dict[str, Any] = {}
+    names = [one.name for one in net.variables] if found is net else [*found.schema_, *_class_column(found)]
     for text in given:
-        evidence |= _evidence_of(found, *_parted(text, "--given"))
+        evidence |= _evidence_of(found, *parted(text, names, "--given", "COLUMN=VALUE"))
     always = [found._class_name()] if not isinstance(found, Network) and hasattr(found, "classes_") else []
     plots.save(plots.network(net, evidence or None, always=always), output)
     absent = [name for name in getattr(found, "schema_", ()) if name not in net.observed]
@@ -273,8 +273,5 @@ def _evidence_of(model: Any, name: str, text: str) -> dict[str, Any]:
         return {name: [labels.get(text, text)]}
     if hasattr(model, "classes_") and name == model._y_name:
         return {model._class_name(): [model._class_labels()[list(model.classes_).index(_class_of(model, text))]]}
-    if name not in model.schema_:
-        more = [model._y_name] if hasattr(model, "classes_") else []
-        raise unknown_name("column", name, [*model.schema_, *more])
     codes: dict[str, Any] = model.schema_.codes({name: [_value(model.schema_[name], text, "--given")]})
     return codes

@@ -52,7 +52,13 @@ def report(
         common.check_other(html, {"DATA": data, "MODEL": model}, "--html")
     estimator: Any = common.estimator(model)
     if not hasattr(estimator, "report"):
-        raise FgrnError(f"{model!r} is a {type(estimator).__name__}, of which there is no report; clusters have one.")
+        raise FgrnError(
+            f"{model!r} is a {type(estimator).__name__}, of which there is no report.",
+            remedies=(
+                "see its profiles with `fgrn prototypes`",
+                "fit clusters, which have a report: `fgrn fit` without --target and --model",
+            ),
+        )
     table, weight = None, None
     if data is not None:
         table, weight = common.weighted(common.read_for(estimator, data, **options), weights)

@@ -20,6 +20,10 @@ INTERRUPTED, TERMINATED = 130, 143
 """The exit status after each: 128 and the number of the signal, as shells have it."""
 
 
+CHOICE_CUT_SHORT = "interrupted: not all candidates were tried, and this is the best of those that were"
+"""The line below the candidates of a choice that a signal ended."""
+
+
 class Terminated(BaseException):
     """The process received SIGTERM."""
 

@@ -32,7 +32,8 @@ PATHS = ("hill_climbing", "tabu", "order")
 
 
 @click.command(epilog="\b\nExamples\n  fgrn search people.csv -o people.bif\n"
-               "  fgrn search people.csv --score bdeu --tier age,sex --tier income --forbidden 'sex>age'\n"
+               "  fgrn search people.csv --tier age,sex --tier income --forbidden 'sex>age'\n"
+               "  fgrn search people.csv --score bdeu --method exact\n"
                "  fgrn search people.csv --confidence 100 --picture arcs.svg")  # fmt: skip
 @click.argument("data")
 @click.option("-o", "--output", metavar="FILE",
@@ -45,8 +46,12 @@ PATHS = ("hill_climbing", "tabu", "order")
                    "structures, of up to 20 columns; pc: by tests of independence.")  # fmt: skip
 @click.option("--alpha", type=common.FiniteRange(0, 1, max_open=True), default=0.05, show_default=True,
               metavar="P", help="For pc: columns are independent above this p-value.")  # fmt: skip
-@click.option("--required", multiple=True, metavar="ARC", help="An arc that must be there: PARENT>CHILD. Repeatable.")
-@click.option("--forbidden", multiple=True, metavar="ARC", help="An arc that must not be there. Repeatable.")
+@click.option(
+    "--required", multiple=True, metavar="ARC", help="An arc that must be there, 'PARENT>CHILD' in quotes. Repeatable."
+)
+@click.option(
+    "--forbidden", multiple=True, metavar="ARC", help="An arc that must not be there, in the same form. Repeatable."
+)
 @click.option("--tier", "tiers", multiple=True, metavar="A,B,...",
               help="Columns, causes first: no arc leads from a later tier to an earlier one. Repeatable.")  # fmt: skip
 @click.option("--root", "roots", multiple=True, metavar="COLUMN", help="A column without parents. Repeatable.")
@@ -185,13 +190,21 @@ def _arcs_of(path: str) -> tuple[tuple[str, str], ...]:
 
 
 def _arc(option: str, text: str, names: list[str]) -> tuple[str, str]:
-    """Return the two columns of PARENT>CHILD."""
-    for at in (at for at, letter in enumerate(text) if letter == ">"):
-        if text[:at] in names and text[at + 1 :] in names:
-            return text[:at], text[at + 1 :]
-    if ">" not in text:
-        raise click.UsageError(f"--{option} is PARENT>CHILD, in quotes for a shell. Got {text!r}.")
-    wrong = next(name for name in text.split(">") if name not in names)
+    """Return the two columns of PARENT>CHILD or PARENT->CHILD; names that are known may contain these signs."""
+    places = [at for at, letter in enumerate(text) if letter == ">"]
+    splits = [(text[:at], text[at + 1 :]) for at in places]
+    splits += [(parent[:-1], child) for parent, child in splits if parent.endswith("-")]
+    splits += [(parent.strip(), child.strip()) for parent, child in splits]
+    arcs = list(dict.fromkeys(arc for arc in splits if set(arc) <= set(names)))
+    if len(arcs) > 1:
+        meanings = " or ".join(f"from {parent!r} to {child!r}" for parent, child in arcs)
+        raise click.UsageError(f"--{option} {text!r} may be the arc {meanings}. Rename a column.")
+    if arcs:
+        return arcs[0]
+    if len(places) != 1:
+        several = "one arc, " if places else ""
+        raise click.UsageError(f"--{option} is {several}PARENT>CHILD, in quotes for a shell. Got {text!r}.")
+    wrong = next(name for name in splits[-1] if name not in names)
     raise LearningError(f"there is no column {wrong!r} here. {nearest(wrong, names)}", file=f"--{option} {text}")
 
 

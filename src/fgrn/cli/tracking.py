@@ -105,7 +105,7 @@ def write_records(records: list[dict[str, Any]], output: str, as_json: bool) -> 
 
 
 @click.command(epilog="\b\nExamples\n  fgrn track machine.fgrn log.csv --sequence machine --time hour -o states.csv\n"
-               "  fgrn track machine.bif log.csv --learn learnt.fgrn    (variables x0 and xt: two slices)")  # fmt: skip
+               "  fgrn track machine.bif log.csv --learn m.fgrn  (x0, xt: two slices)")  # fmt: skip
 @click.argument("network")
 @click.argument("data")
 @click.option("--method", type=click.Choice(METHODS), default="smooth", show_default=True,

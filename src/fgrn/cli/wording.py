@@ -87,6 +87,8 @@ class Options(Wording):
         self._known = _options(params) or {option.split(" ")[0] for option in OPTIONS.values()}
         self._asks_model = any(isinstance(one, click.Argument) and one.name == "model" for one in params)
         self._of_network = of_network
+        context = click.get_current_context(silent=True)
+        self._has_missing = context is not None and bool(context.params.get("missing"))
 
     def subject(self, name: str) -> str:
         """See `Wording`."""
@@ -101,6 +103,8 @@ class Options(Wording):
             command = self._command_of(name, option)
             if command is None:
                 return COMMANDS.get(name)
+            if name == "missing" and isinstance(value, str) and value and not self._has_missing:
+                value = (value, "", "NA")  # the option replaces the usual codes, so that these are to be given as well
             if value is None:
                 return f"{command and f'`{command}` '}without {option.split(' ')[0]}"
             found += [command, _with_value(option, value)]

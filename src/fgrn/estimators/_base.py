@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..bayes.tree_mixture import TreeMixture
@@ -37,6 +37,7 @@ from ._decision import Decision
 from ._hidden_names import HiddenNames
 from ._streams import encoded_stream, online_batches
 from ._tables import Classes, Columns, check_lengths, is_array
+from ._without_effect import warn_without_effect
 
 FAINTEST_STATE = 1e-9
 """A hidden state of smaller probability does not belong to a class."""
@@ -70,6 +71,16 @@ class LatentEstimator(HiddenNames):
     network_: Network
     schema_: Schema
     history_: History
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        for name, allowed in self._parameter_constraints.items():
+            value = getattr(self, name, None)
+            is_number = any(isinstance(one, Interval) for one in allowed) and "boolean" not in allowed
+            if is_number and isinstance(value, bool):  # which scikit-learn takes for 0 and 1
+                raise InvalidParameterError(
+                    f"The {name!r} parameter of {type(self).__name__} must be a number. Got {value!r} instead."
+                )
 
     # Reading tables
 
@@ -163,6 +174,8 @@ class LatentEstimator(HiddenNames):
                 setting="random_state",
                 value=self.random_state,
             )
+        if not batch:
+            warn_without_effect(self)
         self._kind = kind
         self.n_rows_, self.weight_ = table.rows, table.weight
         try:
@@ -355,6 +368,9 @@ class LatentEstimator(HiddenNames):
 
     def complete(self, X: Any, return_proba: bool = False) -> Any:
         """Return the table with missing values imputed: the most probable level, or the expected number.
+
+        To impute, `LatentClassModel` and `LatentImputer` are better than a classifier, whose network was chosen to
+        predict the class, and describes the other columns less well.
 
         An expected number need not be whole: a column of whole numbers then becomes one of floats.
         A column without known values in training is unchanged, and so is a level that was not seen there; for the

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..core.exceptions import FgrnWarning, Remedy, warn
 from ..learning.choice_budget import Budget
 from ..learning.classifier_choice import CLEARLY_WORSE, FIRST_STRENGTH, ClassSearch
 from ..learning.cross_validation import PartedRows, mean_and_error
@@ -51,6 +52,16 @@ class ChoosingBins(LatentEstimator):
 
     def _train_within(self, budget: Budget | None, table: EncodedTable) -> None:
         """Choose a network for a table, and learn it, with what is left of a budget; None for a new one."""
+        if budget is None and self.max_seconds is not None:
+            given = f"n_hidden={self.n_hidden!r}" if self.n_hidden != "auto" else f"criterion={self.criterion!r}"
+            warn(
+                f"has no effect: it limits the choice of a classifier by the log-loss of held-out rows, and {given} "
+                "leaves nothing to choose so.",
+                FgrnWarning,
+                setting="max_seconds",
+                value=self.max_seconds,
+                remedies=("leave it out", Remedy("let the log-loss choose", n_hidden="auto", criterion="log_loss")),
+            )
         super()._train(table)
 
     def _learnable_in_bins(self, X: Any, sample_weight: Any, classes: Classes | None) -> tuple[Evidence, Budget | None]:

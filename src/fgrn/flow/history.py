@@ -22,7 +22,8 @@ class History:
     log_likelihood  (epochs,): total over rows, of the parameters each epoch began with
     objective       (epochs,): the same with the logarithm of the smoothing's Dirichlet prior; never falls at K = 1
     weight          the total weight of the rows, so that log_likelihood / weight is per row
-    converged       whether the tolerance was met before the epochs were used up
+    converged       whether the tolerance was met before the epochs were used up, or all values were known, so that
+                    counting them once was enough
     start           which random start was kept, and `starts` what they were compared by: the final objective of each
                     or, with held-out rows, the largest of its `validation`
     not_estimated   rows of tables, by the name of the table, that the data do not determine: no row of the data counts

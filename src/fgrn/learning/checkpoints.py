@@ -104,6 +104,13 @@ def open_journal(
                 "There is no checkpoint to continue from.",
                 remedies=Remedy("name the file", checkpoint=..., resume=True),
             )
+        if checkpoint is None and every != EVERY:
+            raise LearningError(
+                "is the number of epochs between two checkpoints, and there is no checkpoint.",
+                setting="every",
+                value=every,
+                remedies=(Remedy("name the file", checkpoint=...), "leave it out"),
+            )
         yield Journal(None, interruptible) if checkpoint is None and interruptible else checkpoint
         return
     if not isinstance(checkpoint, Checkpoint):

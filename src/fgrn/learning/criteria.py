@@ -272,24 +272,36 @@ class ClassSelection:
         return heads, rows
 
     @property
-    def _note(self) -> str:
+    def _notes(self) -> list[str]:
+        """What the columns of the table mean, which candidates it shows, and how the best is used."""
+        notes = ["log-loss: of the class in held-out rows, smaller is better; +/-: its standard error"]
+        if any(one.towards for one in self._best_of_each()):
+            notes.append(
+                "refined: the tables were learnt again to predict the class; a penalty of this strength keeps them "
+                "near tables that do not depend on the class (independence), or near those that describe the rows (fit)"
+            )
         count, shown = len(self.candidates), len(self._best_of_each())
-        some = f"; shown is the best of each structure and size, of {count} candidates" if count > shown else ""
-        some += f"; {self.dropped} more were dropped as clearly worse on the first rows" if self.dropped else ""
+        some = [f"shown is the best of each structure and size, of {count} candidates"] * (count > shown)
+        if self.dropped:
+            were = "candidate was" if self.dropped == 1 else "candidates were"
+            some.append(f"{self.dropped} more {were} dropped as clearly worse on the first rows")
+        used = [f"the mean of {self.averaged} of the best structure and size is used"] * (self.averaged > 0)
+        if self.networks > 1:
+            used.append("two networks predict the class, one for each way of refining, which takes twice the time")
         means = [f"a temperature of {self.temperature:.2f}"] * (self.temperature != 1) + ["a matrix"] * self.mixed
-        some += f"; the mean of {self.averaged} of the best structure and size is used" if self.averaged else ""
-        some += ", over both ways of refining: two networks, which take twice the time" if self.networks > 1 else ""
-        some += f"; it is calibrated by {' and '.join(means)}" if means else ""
+        if means:
+            used.append(f"it is calibrated by {' and '.join(means)}")
+        notes += ["; ".join(one) for one in (some, used) if one]
         if self.unfinished:
-            some += f"; the budget ended before all of {' and '.join(self.unfinished)} was tried: a larger max_seconds"
-            some += " allows more"
-        return f"log-loss of the class in held-out rows, and its standard error; smaller is better{some}"
+            names = " and ".join(self.unfinished)
+            notes.append(f"the budget ended before all of {names} was tried: a larger max_seconds allows more")
+        return notes
 
     def __str__(self) -> str:
-        return f"{_text_table(*self._rows())}\n{self._note}"
+        return "\n".join([_text_table(*self._rows()), *self._notes])
 
     def _repr_html_(self) -> str:
-        return html_table(f"Classifiers that were tried: {self._note}", *self._rows())
+        return html_table(f"Classifiers that were tried: {'; '.join(self._notes)}", *self._rows())
 
 
 def _text_table(heads: list[str], rows: list[list[str]]) -> str:

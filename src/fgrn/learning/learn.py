@@ -26,7 +26,8 @@ EStepOf = Callable[[Evidence], em.WholeEStep]
 class Training:
     """One call of `learn`: the model and the tables to learn, the rows, and the settings of the loop.
 
-    `structure` is what the messages of the model depend on, beside the specification.
+    `structure` is what the messages of the model depend on, beside the specification. `is_complete`: all values are
+    known, so that one epoch of all rows finds the maximum.
     """
 
     model: Any
@@ -37,6 +38,7 @@ class Training:
     smoothing: float | Mapping[str, Any] | Smoothing
     holes: str
     watch: em.Watcher | None
+    is_complete: bool = False
 
     def __post_init__(self) -> None:
         if not self.table.rows or not (self.table.columns or self.spec.leaves):
@@ -80,7 +82,8 @@ class Training:
             learnt, history = learn() if keeper is None else keeper.journal.finished(learn, keeper.so_far)
         ran = run or {"engine": None, "merge": None}  # rows are counted as they are
         how = Execution.of(ran["engine"], method, self.table.rows, at_once, len(esteps.batches), together)
-        history, ran = replace(history, execution=str(how)), {**ran, "kernel": how.kernel}
+        converged = history.converged or (self.is_complete and self.rule.batch_size is None)
+        history, ran = replace(history, execution=str(how), converged=converged), {**ran, "kernel": how.kernel}
         record = em.training_record(history, self.table.rows, self.rule, smooth.given, self.holes, ran)
         return learnt, history, record
 

@@ -159,8 +159,11 @@ def shown_model(model: Any) -> Shown:
         )
     if hasattr(model, "mixture_"):
         raise FgrnError(
-            "A page shows one network, and this model is a mixture of trees that share tables. Explore its "
-            "`network_`, the tree they have in common, or fit with share_tables=False."
+            "A page shows one network, and this model is a mixture of trees that share tables.",
+            remedies=(
+                Remedy("explore {}, the tree they have in common", "its `network_`", network_=...),
+                Remedy("fit it", share_tables=False),
+            ),
         )
     if not isinstance(found, Network):
         what = f"Got {type(model).__name__}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..graph.network import Network
 from ..plan.plan import Plan, Program
-from ..queries.explanation import drawn_orders
+from ..queries.explanation import orders_of
 
 TYPES_IN_PAGE = {"f8": "<f8", "i8": "<i4", "i4": "<i4", "i2": "<i2", "b1": "<u1"}
 
@@ -58,9 +58,10 @@ def pack_refined(packed: Packed, networks: Sequence[Network]) -> None:
 
 
 def pack_orders(packed: Packed, most: int) -> None:
-    """Add the orders in which up to `most` values become known in an explanation; see `queries.explanation`."""
-    orders = [order for known in range(1, most + 1) for order in drawn_orders(known)]
-    packed.add("orders", np.concatenate([np.zeros(0), *orders]).astype(np.int16))
+    """Add how many orders of up to `most` values an explanation has, and these orders; see `queries.explanation`."""
+    orders = [orders_of(known) for known in range(most + 1)]
+    packed.add("order_counts", np.array([len(some) for some in orders], dtype=np.int16))
+    packed.add("orders", np.concatenate([order for some in orders for order in some]).astype(np.int16))
 
 
 def pack_program(packed: Packed, name: str, program: Program) -> None:

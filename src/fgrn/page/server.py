@@ -105,10 +105,12 @@ class Answers:
             belief = seen.marginal(name)
             ratio = np.divide(belief[1:], belief[0], out=np.ones_like(belief[1:]), where=belief[1:] > 0)
             gains.append(float(aim @ (belief[1:] * np.log2(ratio)).sum(axis=1)))
+        explanation = self._explanation(known, target)
         return {
             "gains": gains,
             "entropy": float(-(aim[aim > 0] * np.log2(aim[aim > 0])).sum()),
-            "explanation": self._explanation(known, target),
+            "explanation": explanation,
+            "impossible": explanation is None,
             "likeliest": likeliest,
             **({"profiles": self._profiles(target)} if profiles else {}),
         }

@@ -1,13 +1,16 @@
 """Explanation of a prediction: how much each observed value adds to the log-odds of a state.
 
-The contribution of a value depends on the values before it, so it is averaged over several orders of the values, each
-with its reverse (sampled Shapley values). In every order the contributions sum to the log-odds, and so do their means.
+The contribution of a value depends on the values before it, so it is averaged over orders of the values: over all of
+them if there are few values (Shapley values), else over several random ones, each with its reverse (sampled Shapley
+values). In every order the contributions sum to the log-odds, and so do their means.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import permutations
+from math import factorial
 from typing import Any
 
 import numpy as np
@@ -17,13 +20,19 @@ from ..core.exceptions import visible
 from ..core.labels import Label, shown_number
 
 ORDERS = 8
-"""The default number of orders, each with its reverse."""
+"""The default number of random orders, each with its reverse."""
+
+FEW_VALUES = 4
+"""Up to so many known values all orders are used, so that their sequence does not matter."""
 
 FAINTEST = 1e-300
 """Smaller probabilities are replaced by this one, so that the log-odds of an impossible state are finite."""
 
 BESIDE = 22
 """The terminal cells beside the name and value of a variable, for its contribution."""
+
+WHOLE = 1 - 1e-9
+"""A larger share of the orders is all of them."""
 
 CERTAIN = -float(np.log(FAINTEST))
 """The log-odds of a state when all others are impossible."""
@@ -84,7 +93,9 @@ class Explanation:
         what = visible(f"{self.variable} = {value_text(self.state)}  ({self.probability:.1%})")
         room = printing.terminal_width()
         table = printing.text_table([], self._rows(room), indent=2, room=room)
-        return f"{what}; log-odds, for (+) or against (-)\n{table}"
+        some = [f"{abs(share):.0%}" for share in self.certain.values() if abs(share) < WHOLE]
+        note = f"\n  ({some[0]}): in {some[0]} of the orders in which the values may become known" if some else ""
+        return f"{what}; log-odds, for (+) or against (-)\n{table}{note}"
 
     def _repr_html_(self) -> str:
         from html import escape
@@ -112,11 +123,18 @@ def contribution_text(value: float, share: float, form: str = "+.3f") -> str:
     if not share:
         return format(value, form)
     word = "certain" if share > 0 else "ruled out"
-    return word if abs(share) > 1 - 1e-9 else f"{word} ({abs(share):.0%})"
+    return word if abs(share) > WHOLE else f"{word} ({abs(share):.0%})"
 
 
-def drawn_orders(known: int, orders: int = ORDERS) -> list[np.ndarray]:
-    """Return random orders in which values become known, the same at every call."""
+def orders_of(known: int, orders: int = ORDERS) -> list[np.ndarray]:
+    """Return the orders in which values become known, without their reverses; the same at every call.
+
+    Args:
+        known: the number of values.
+        orders: the number of random orders. If there are not more in all, or few values, all orders are returned.
+    """
+    if known <= FEW_VALUES or factorial(known) <= 2 * orders:
+        return [np.array(way, dtype=np.intp) for way in permutations(range(known)) if not known or way[0] <= way[-1]]
     generator = np.random.default_rng(0)
     return [generator.permutation(known) for _ in range(orders)]
 
@@ -134,15 +152,14 @@ def explain(
 
     Args:
         row: the values of the row, for display.
-        known: the names of the observed variables.
+        known: the names of the observed variables, in the sequence of the model's variables.
         posterior: from a mask (rows, names) of the values to use, returns the variable's posterior, (rows, states).
         variable: the name of the variable.
         labels: its states.
         state: the code of the state to explain; None for the most probable one.
-        orders: the number of orders, each with its reverse.
+        orders: the number of random orders, each with its reverse; see `orders_of`.
     """
-    ways = drawn_orders(len(known), orders if len(known) > 1 else 1)
-    ways = [way for one in ways for way in (one, one[::-1])]
+    ways = [way for one in orders_of(len(known), orders) for way in (one, one[::-1])]
     shown = np.zeros((2 + len(ways) * max(len(known) - 1, 0), len(known)), dtype=bool)
     shown[1] = True
     for number, way in enumerate(ways):
@@ -157,14 +174,15 @@ def explain(
     for number, way in enumerate(ways):
         between = both[2 + number * (len(known) - 1) : 2 + (number + 1) * (len(known) - 1)]
         means[way] += np.diff(np.concatenate([both[:1], between, both[1:2]]), axis=0)[: len(known)]
-    means /= len(ways)
+    mean = dict(zip(known, (means / len(ways)).tolist(), strict=True))
+    mean = {name: mean[name] for name in row if name in mean}  # in the sequence of the row
     return Explanation(
         variable=variable,
         state=labels[code],
         probability=float(beliefs[1, code]),
         prior=float(odds[0]),
-        contributions=dict(zip(known, means[:, 0].tolist(), strict=True)),
-        values={name: row[name] for name in known},
+        contributions={name: contribution for name, (contribution, _) in mean.items()},
+        values={name: row[name] for name in mean},
         log_odds=float(odds[1]) if known else float(odds[0]),
-        certain={name: share for name, share in zip(known, means[:, 1].tolist(), strict=True) if share},
+        certain={name: share for name, (_, share) in mean.items() if share},
     )

@@ -80,6 +80,11 @@ class Queries(ABC):
 
     @property
     @abstractmethod
+    def variables(self) -> tuple[Variable, ...]:
+        """All variables of the model."""
+
+    @property
+    @abstractmethod
     def observed(self) -> tuple[str, ...]:
         """The names of the variables that leave the graph."""
 
@@ -164,16 +169,16 @@ class Queries(ABC):
     ) -> explanation.Explanation:
         """Return how much each known value of a row adds to the log-odds of a state of a variable.
 
-        The contribution of a value depends on the values before it; it is the mean over orders in which the values
-        become known, each with its reverse. The contributions and the log-odds without evidence sum to those of the
-        row.
+        The contribution of a value depends on the values before it; it is the mean over all orders in which the values
+        become known (the Shapley value) or, of more than four values, over random orders, each with its reverse. The
+        contributions and the log-odds without evidence sum to those of the row.
 
         Args:
             row: the values of one row; what is given on the variable itself is not used.
             name: the variable that is decided.
             state: the state to explain, the most probable one unless given.
             values: the same values as people know them, if the row holds codes.
-            orders: the number of orders.
+            orders: the number of random orders; all orders are used if there are not more.
             engine: see `propagate`.
         """
         pool = OpinionPool((self,))
@@ -210,6 +215,8 @@ def explained_by(
     name = variable.name
     columns = {key: only_value(key, column) for key, column in first._columns(row).items() if key != name}
     known = [key for key, column in columns.items() if not _is_open(column)]
+    place = {variable.name: number for number, variable in enumerate(first.variables)}
+    known.sort(key=lambda key: place.get(key, len(place)))  # so that the sequence of the row's keys does not matter
 
     def posterior(shown: np.ndarray) -> np.ndarray:
         table = {key: shown_where(columns[key], shown[:, number]) for number, key in enumerate(known)}

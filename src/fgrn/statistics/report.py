@@ -23,9 +23,9 @@ SAME_MAXIMUM = 1e-3
 """Log-likelihoods that differ by less, or by a millionth, are of one maximum."""
 
 MARKS = (
-    f"b: on the boundary, without a standard error: fewer than {LEAST_EXPECTED} rows of the class are expected with "
-    "this answer, or with any other one, so that without smoothing it would be 0 or 1 (a variance: at its limit); "
-    "?: not identified"
+    f"b: no standard error, because the estimate is on the boundary: 0 or 1 but for smoothing, as fewer than "
+    f"{LEAST_EXPECTED} rows of the class are expected to have this answer, or to have another one (a variance: at its "
+    "lower limit). ?: not identified: the rows do not determine the estimate"
 )
 """What the marks in place of standard errors mean."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from math import inf
 from typing import Any
@@ -25,6 +26,9 @@ from .columns import (
 from .distinct_values import Distinct
 from .equal_values import distinct
 from .missing import is_missing_word
+
+PLACE = re.compile(r"x\d+")
+"""The name of a column that has none, by its place: x0, x1, ..."""
 
 MOST_NUMBERS, FEW_NUMBERS, REPEATS = 12, 3, 3
 """When the distinct numbers of a column are its levels: at most MOST_NUMBERS, and either at most FEW_NUMBERS or each in
@@ -72,13 +76,14 @@ def inferred_column(
     if len(levels) > max_levels:
         odd = table_warnings.words_among_numbers(dict.fromkeys(levels, 1)) if categories is None else []
         if odd:
-            more = f" ({len(odd) - 1:,} more are none either)" if odd[1:] else ""
+            more = f" (nor {'is' if len(odd) == 2 else 'are'} {counted(len(odd) - 1, 'other word')})" if odd[1:] else ""
+            row = None if isinstance(given, Distinct) else frames.as_list(column).index(odd[0])
             raise SchemaError(
                 f"{odd[0]!r} is not a number{more}; the other {len(levels) - len(odd):,} distinct values are.",
-                row=None if isinstance(given, Distinct) else frames.as_list(column).index(odd[0]),
+                row=row,
                 column=name,
                 value=odd[0],
-                remedies=(*REPLACE, missing_remedy(odd[0])),
+                remedies=(*REPLACE, _word_remedy(odd[0], row, name)),
             )
         if len(levels) <= rows / 2 and max_levels > 1:
             return _with_other(name, column, levels, max_levels, weights, used)
@@ -88,6 +93,13 @@ def inferred_column(
     if categories is None:
         levels.sort(key=lambda value: (isinstance(value, str), value))
     return Column(name, tuple(levels), missing=used, ordered=ordered)
+
+
+def _word_remedy(word: str, row: int | None, name: str) -> Remedy:
+    """Return the remedy for a word among numbers; in the first row of a table without names it may be the name."""
+    if row == 0 and PLACE.fullmatch(name):
+        return Remedy("if the first row has the names of the columns, read the table", "header=True", header=None)
+    return missing_remedy(word)
 
 
 def continuous_column(name: str, column: Any, missing: tuple[Label, ...] | None) -> Column:
@@ -118,12 +130,14 @@ def _with_other(
     while other in levels or other in missing:
         other += "_"
     share = sum(frequent[level] for level in ranked[most - 1 :]) / max(sum(frequent.values()), 1e-300)
+    as_text = table_warnings.are_numbers_as_text(levels)
     warn(
-        f"{len(levels):,} levels are many. The {len(levels) - most + 1:,} rarest, in {share:.1%} of the rows, are one "
+        f"{len(levels):,} levels are many{', and are numbers written as text' if as_text else ''}. "
+        f"The {len(levels) - most + 1:,} rarest, in {share:.1%} of the rows, are one "
         f"level, {other!r}.",
         ManyLevelsWarning,
         column=name,
-        remedies=Remedy("keep them all", max_levels=len(levels)),
+        remedies=(table_warnings.NUMBERS if as_text else "", Remedy("keep them all", max_levels=len(levels))),
     )
     return Column(name, (*(_storable_level(level, name) for level in kept), other), missing=missing, other=other)
 

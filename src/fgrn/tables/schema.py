@@ -311,7 +311,7 @@ def _columns_of(data: Any, weights: Any) -> dict[str, Any]:
 
 def _codes_text(codes: Iterable[Label]) -> str:
     """Return the codes for missing values as text, without repeats of the same word or number."""
-    return shortened(dict.fromkeys(map(str, codes)))
+    return shortened([word or "''" for word in dict.fromkeys(map(str, codes))])
 
 
 def _columns_have(names: Sequence[str]) -> str:

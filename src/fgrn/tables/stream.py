@@ -14,7 +14,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..core import settings
-from ..core.exceptions import FgrnError, FgrnWarning, Remedy, TableFileError, first_line, shortened, unknown_name, warn
+from ..core.exceptions import (
+    FgrnError,
+    FgrnWarning,
+    Remedy,
+    TableFileError,
+    counted,
+    first_line,
+    shortened,
+    unknown_name,
+    warn,
+)
 from ..core.labels import Label
 from . import frames, table_file
 from .disk import unnamed, write_error
@@ -232,7 +242,10 @@ class Stream:
             return False
         kinds = {table_file.format_of(file, self.format) for file in self.files}
         if "parquet" in kinds and len(kinds) > 1:
-            raise TableFileError(f"{self.called} has text files and Parquet files; make two streams of them.")
+            raise TableFileError(
+                f"{self.called} has text files and Parquet files.",
+                remedies="name the files of one kind, by a pattern such as 'folder/*.csv'",
+            )
         return "parquet" not in kinds
 
     @property
@@ -358,7 +371,7 @@ class Stream:
             except FgrnError:
                 raise
             except Exception as error:  # pyarrow raises several kinds
-                why = f"it cannot be read after row {first:,}: {first_line(error)}"
+                why = f"it cannot be read after {counted(first, 'row')}: {first_line(error)}"
                 raise TableFileError(why, file=where) from error
 
     def _parquet(self, name: str, share: RowGroups | None = None) -> Iterator[Batch]:
@@ -385,7 +398,7 @@ class Stream:
             except FgrnError:
                 raise
             except Exception as error:
-                where = f" after row {first:,}" if first else ""
+                where = f" after {counted(first, 'row')}" if first else ""
                 why = f"it cannot be read as parquet{where}: {first_line(error)}"
                 raise TableFileError(why, file=name_in_errors(name)) from error
 

@@ -34,6 +34,8 @@ FORMATS = {
 }
 TABLE_KINDS = ("csv", "tsv", "parquet")
 
+OTHER_FORMATS = (".xlsx", ".xls", ".ods", ".json", ".jsonl", ".sav", ".dta", ".sas7bdat", ".rds", ".feather", ".arrow")
+"""Extensions of tables of other programs, which renaming a file does not make readable."""
 
 INDEX = re.compile(r"__index_level_\d+__|__null_dask_index__")
 """The names of unnamed index columns of dataframes in Parquet files."""
@@ -51,6 +53,11 @@ def format_of(path: str, given: str | None = None) -> str:
     if found is None:
         if Path(path).is_dir():
             raise TableFileError(f"{path!r} is a folder, not a table.")
+        other = Path(path.removesuffix(".gz")).suffix.lower()
+        if other in OTHER_FORMATS:
+            raise TableFileError(
+                f"{other} files are not read.", file=repr(path), remedies="save the table as a CSV or Parquet file"
+            )
         raise TableFileError(
             f"the format of a table must be given by the extension of its name ({', '.join(FORMATS)}, each also .gz).",
             file=repr(path),

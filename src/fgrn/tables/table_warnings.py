@@ -16,8 +16,14 @@ from .columns import Column, checked_dictionary, row_of
 from .distinct_values import Distinct
 from .missing import is_missing_word
 
-DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?!\d)")
-"""How an ISO date begins."""
+DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})(?!\d)")
+"""How a date begins: 2024-03-01, 1.3.2024 or 03/01/2024."""
+
+CODE = re.compile(r"\s*[+-]?0\d")
+"""How a code such as 007 begins."""
+
+NUMBERS = "turn them into numbers, which are put into bins"
+"""What to do about numbers that are text."""
 
 MOST_LISTED = 3
 """The most columns that one warning lists."""
@@ -157,8 +163,15 @@ def _no_text(value: str, **place: Any) -> SchemaError:
     )
 
 
+def are_numbers_as_text(levels: Iterable[Any]) -> bool:
+    """Return whether all levels are numbers that were given as text; codes such as 007 are none."""
+    return all(isinstance(level, str) and is_number(level) and not CODE.match(level) for level in levels)
+
+
 def too_many_levels(name: str, levels: Sequence[Any], rows: int, what: str, unused: bool) -> SchemaError:
-    """Return the error for a column of words with more levels than are allowed: dates, an identifier, or many levels.
+    """Return the error for a column of words with more levels than are allowed.
+
+    They may be dates, numbers written as text, an identifier, or just many levels.
 
     Args:
         name: of the column.
@@ -173,6 +186,12 @@ def too_many_levels(name: str, levels: Sequence[Any], rows: int, what: str, unus
             f"{many} are dates.",
             column=name,
             remedies=("make a number or a part of them a column, such as the year, the month or the weekday", out),
+        )
+    if are_numbers_as_text(levels):
+        return SchemaError(
+            f"{many} are numbers written as text.",
+            column=name,
+            remedies=(NUMBERS, out, Remedy("allow so many levels", max_levels=len(levels))),
         )
     return SchemaError(
         f"{many} {'looks like an identifier' if len(levels) > rows / 2 else 'are many levels'}.",

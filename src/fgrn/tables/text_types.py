@@ -56,11 +56,16 @@ def missing_values(missing: Sequence[str]) -> Any:
 
 
 def type_of(values: Any, decimal: str) -> int:
-    """Return the type of distinct values; codes such as 007 and 0x10, and long identifiers, are text."""
+    """Return the type of distinct values; codes such as 007 and 0x10, and long identifiers, are text.
+
+    So are numbers with points if the decimal mark is a comma: 1.200 is then more likely 1200 than 1.2.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if pc.any(pc.match_substring_regex(values, r"^[+-]?0[0-9xX]")).as_py():
+        return TEXT
+    if decimal == "," and pc.any(pc.match_substring(values, ".")).as_py():
         return TEXT
     with suppress(pa.ArrowInvalid):
         as_type(values, WHOLE_NUMBERS, decimal)
