@@ -24,6 +24,7 @@ from ..core.exceptions import (
     visible,
 )
 from ..core.labels import Label, labels_of_codes
+from ..core.learning_defaults import EPOCHS_PER_CHECKPOINT
 from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow import em
@@ -305,7 +306,7 @@ class BayesianNetwork(
         only: Collection[Name] | None = None,
         watch: em.Watcher | None = None,
         checkpoint: checkpoints.Place = None,
-        every: int = checkpoints.EVERY,
+        every: int = EPOCHS_PER_CHECKPOINT,
         resume: bool = False,
         executor: Any = None,
         **options: Any,

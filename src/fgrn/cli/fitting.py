@@ -12,7 +12,8 @@ import click
 import numpy as np
 
 from ..core.exceptions import Remedy, SchemaError, counted
-from ..learning.checkpoints import EVERY, Checkpoint
+from ..core.learning_defaults import EPOCHS_PER_CHECKPOINT
+from ..learning.checkpoints import Checkpoint
 from ..tables.missing import is_missing_value
 from ..tables.stream import BATCH
 from ..tables.stream_source import is_many
@@ -127,7 +128,7 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 @partial(common.schema, bins=BinCount(), more=" 'auto': also tries 5 and 20, used if clearly better.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
 @click.option("--checkpoint", metavar="FILE", help="Save the progress of learning in this file.")
-@click.option("--every", type=click.IntRange(1), default=EVERY, show_default=True,
+@click.option("--every", type=click.IntRange(1), default=EPOCHS_PER_CHECKPOINT, show_default=True,
               help="Epochs between two checkpoints.")  # fmt: skip
 @click.option("--resume", is_flag=True, help="Continue from the file of --checkpoint, if it exists.")
 @click.option("--unseen", type=click.Choice(["unknown", "error"]), default="unknown", show_default=True,

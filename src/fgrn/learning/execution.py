@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .. import engines
 from ..core.exceptions import FgrnError, LearningError, Remedy, counted
-from ..flow.esteps import Cannot, EStep, ESteps, WholeEStep
 
 if TYPE_CHECKING:
     from ..flow.counts import CountingMethod
     from ..flow.em_settings import Rule
+    from ..flow.esteps import Cannot, EStep, ESteps, WholeEStep
     from ..plan.plan import Plan
     from ..tables.encoded import EncodedTable
 
@@ -162,6 +162,8 @@ Offer = TypeVar("Offer")
 
 def offered(what: Offer | Cannot, setting: str, value: object = None) -> Offer:
     """Return what an E-step offers for a setting; an error that names the setting if it cannot do this."""
+    from ..flow.esteps import Cannot
+
     if isinstance(what, Cannot):
         raise LearningError(f"{WITHOUT[setting]}: {what.since}.", setting=setting, value=value)
     return what
@@ -169,6 +171,8 @@ def offered(what: Offer | Cannot, setting: str, value: object = None) -> Offer:
 
 def esteps_of(estep: WholeEStep, rule: Rule, weight: float, held_out: EStep | None) -> ESteps:
     """Return the E-steps that learning by this rule takes, of those that the one over all rows offers."""
+    from ..flow.esteps import ESteps
+
     batches: Sequence[EStep] = ()
     if rule.batch_size is not None:
         batches = offered(estep.batches, "batch_size", rule.batch_size)(rule.batch_size, rule.seed)
