@@ -28,9 +28,9 @@ from ..core.learning_defaults import EPOCHS_PER_CHECKPOINT
 from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow import em
+from ..flow.complete_data import CompleteDataEStep
 from ..flow.evidence import encode
 from ..flow.parameters import free_parameters
-from ..flow.tally import Tally
 from ..learning import checkpoints
 from ..learning.encoding import checked_weight_name, rows_of_source, table_elsewhere
 from ..learning.learn import Training, estep_over
@@ -348,7 +348,7 @@ class BayesianNetwork(
             cells = self._cells()
             structure = self.names, self.labels, cells
             training = Training(self, structure, spec, table, rule, smoothing, holes, watch)
-            over = partial(estep_over, partial(Tally, spec.layout, cells), None)
+            over = partial(estep_over, partial(CompleteDataEStep, spec.layout, cells), None)
             estep, held_out_estep = table.estep(over), None if held_out is None else held_out.estep(over)
             with checkpoints.stage_journal(checkpoint, every, resume) as journal:
                 identity = {} if held_out is None else {"validation": digest(held_out.digests())}
