@@ -325,6 +325,19 @@ print(*sorted(set(sys.modules) - before))
     assert loaded.isdisjoint(HEAVY), sorted(loaded.intersection(HEAVY))
 
 
+def test_a_network_that_answers_loads_no_learning() -> None:
+    code = """
+import sys
+import fgrn
+S, Y = fgrn.Variable("S", 2), fgrn.Variable("Y", 2)
+fgrn.Network([fgrn.Source(S), fgrn.SISO(S, Y)]).posterior({"Y": [0]}, "S")
+print(*sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    learning = ("fgrn.flow.em", "fgrn.flow.esteps", "fgrn.learning.learn", "fgrn.learning.checkpoints")
+    assert set(done.stdout.split()).isdisjoint(learning)
+
+
 def test_import_is_quiet() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", "import fgrn"], capture_output=True, text=True, check=False, timeout=60

@@ -90,6 +90,20 @@ def test_rows_side_by_side_are_those_one_by_one(rows: int, monkeypatch: pytest.M
                 np.testing.assert_allclose(learnt.table(name), other.table(name), atol=1e-10)
 
 
+@pytest.mark.parametrize(("rows", "lanes"), [(7, 0), (8, 8), (9, 16), (500, 64)])
+def test_there_are_not_more_lanes_than_rows(rows: int, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    decide, decided = clique_rows.lanes_for, []
+
+    def noted(*given: Any) -> int:
+        decided.append(decide(*given))
+        return decided[-1]
+
+    monkeypatch.setattr(clique_rows, "lanes_for", noted)
+    model = BayesianNetwork(dict.fromkeys("abc", 3), [("a", "b"), ("a", "c"), ("b", "c")])
+    model.propagate({"c": np.arange(rows) % 3}, engine="cpu")
+    assert decided[0] == lanes
+
+
 def test_rows_that_underflow_are_computed_one_by_one() -> None:
     """Tables so extreme that linear products would underflow, in a block with ordinary rows."""
     draw = np.random.default_rng(0)

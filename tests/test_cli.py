@@ -612,9 +612,9 @@ def test_draw_as_json(model: Path, tmp_path: Path, capsys: Any) -> None:
 
 
 def test_json_is_json(tmp_path: Path, capsys: Any) -> None:
-    from fgrn.cli import common
+    from fgrn.cli import terminal
 
-    common.as_json({"a": float("nan"), "b": [float("-inf"), np.float64("nan"), 1], "c": np.array([np.nan, 2.0])})
+    terminal.print_json({"a": float("nan"), "b": [float("-inf"), np.float64("nan"), 1], "c": np.array([np.nan, 2.0])})
 
     def refuse(word: str) -> None:
         raise AssertionError(word)

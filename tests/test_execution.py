@@ -213,9 +213,9 @@ def test_starts_that_learn_together_have_the_bits_of_each_alone(
 def test_starts_that_learn_together_have_threads_unless_rounds_are_short() -> None:
     method = CountingMethod("star", 100, 30_000, 4, shareable=True)
     plain, accelerated = Rule(epochs=10, starts=6), Rule(epochs=10, starts=6, accelerate=True)
-    assert [execution.starts_at_once(method, rule, None, 6) for rule in (plain, accelerated)] == [4, 1]
-    assert execution.starts_at_once(method._replace(rows=1_000), accelerated, None, 6) == 4
-    assert execution.starts_at_once(method, plain, None, 3) == 3
+    assert [execution.start_threads(method, rule, None, 6) for rule in (plain, accelerated)] == [4, 1]
+    assert execution.start_threads(method._replace(rows=1_000), accelerated, None, 6) == 4
+    assert execution.start_threads(method, plain, None, 3) == 3
 
 
 # Epochs that the engine runs ahead
@@ -347,7 +347,7 @@ def test_starts_whose_epochs_are_short_run_one_after_the_other() -> None:
     rule = Rule(epochs=10, starts=6)
     for counted, at_once in ((1_000, 1), (20_000, 2), (40_000, 1)):  # 40,000 rows are blocks for several threads
         method = CountingMethod("star", counted, 30_000, 2, shareable=True)
-        assert execution.starts_at_once(method, rule, None, together=1) == at_once
+        assert execution.start_threads(method, rule, None, together=1) == at_once
 
 
 @pytest.mark.slow

@@ -19,6 +19,16 @@ def test_each_state_of_a_sequence_stays_as_it_was() -> None:
     assert list(states[5]) == [1.0, 2.0, 0.0, 1.0, 2.0, 3.0, 4.0]
 
 
+def test_it_knows_where_its_largest_number_is() -> None:
+    assert Series().largest_at == -1
+    one = Series([1.0, 3.0, 3.0])
+    assert one.largest_at == 1
+    assert one.and_one(3.0).largest_at == 1
+    assert one.and_one(4.0).largest_at == 3
+    assert one.largest_at == 1
+    assert Series().and_one(float("-inf")).and_one(float("-inf")).largest_at == 0
+
+
 def test_it_is_a_sequence() -> None:
     one = Series([1.0, 2.0, 3.0])
     one.and_one(4.0)

@@ -339,7 +339,7 @@ def test_kernels_of_gpus_make_the_same_counts(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_pairs_of_columns_are_counted_on_the_device_as_here(weighted: bool) -> None:
-    from fgrn.bayes.tree_learning import ColumnPairs
+    from fgrn.bayes.pair_scores import ColumnPairs
     from fgrn.engines import device_column_pairs
 
     draw = np.random.default_rng(3)

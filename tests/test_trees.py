@@ -18,6 +18,7 @@ from hypothesis.extra.numpy import arrays
 
 import fgrn
 from fgrn import BayesianNetwork
+from fgrn.bayes import pair_scores
 from fgrn.bayes import tree_learning as trees
 
 pytestmark = pytest.mark.slow
@@ -264,11 +265,11 @@ def test_small_tiles_and_blocks_count_the_same(monkeypatch: pytest.MonkeyPatch) 
     rows = {f"c{n}": rng.choice([np.nan, *range(n + 1)], 3000) for n in range(1, 8)}
     weights = rng.random(3000)
     given_pairs = [
-        trees.ColumnPairs([n + 1 for n in range(1, 8)], [(_codes(rows), some)]) for some in (weights, weights > 2)
+        pair_scores.ColumnPairs([n + 1 for n in range(1, 8)], [(_codes(rows), some)]) for some in (weights, weights > 2)
     ]
     before = [pairs.information() for pairs in given_pairs]
-    monkeypatch.setattr(trees, "TILE", 7)
-    monkeypatch.setattr(trees, "BLOCK_CELLS", 500)
+    monkeypatch.setattr(pair_scores, "TILE", 7)
+    monkeypatch.setattr(pair_scores, "BLOCK_CELLS", 500)
     for pairs, whole in zip(given_pairs, before, strict=True):
         for one, other in zip(pairs.information(), whole, strict=True):
             np.testing.assert_allclose(one, other, atol=1e-12)
@@ -281,8 +282,8 @@ def test_pairs_of_large_columns_are_counted_row_by_row_to_the_same_numbers(monke
     for weights in (np.full(300, 2.0), draw.random(300)):
         found = []
         for least in (1, 10**6):
-            monkeypatch.setattr(trees, "LARGE_PAIR", least)
-            found.append(trees.ColumnPairs([20, 3, 40, 17], [(codes, weights)]).information())
+            monkeypatch.setattr(pair_scores, "LARGE_PAIR", least)
+            found.append(pair_scores.ColumnPairs([20, 3, 40, 17], [(codes, weights)]).information())
         np.testing.assert_allclose(found[0], found[1], rtol=1e-12, atol=1e-14)
 
 

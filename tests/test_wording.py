@@ -158,7 +158,7 @@ def test_the_command_line_prints_in_one_place() -> None:
         and isinstance(node.func, (ast.Attribute, ast.Name))
         and (node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id) in ("echo", "secho", "print")
     }
-    assert found == {("wording", "echo"), ("common", "echo")}
+    assert found == {("terminal", "echo")}
 
 
 @pytest.mark.parametrize(

@@ -24,12 +24,13 @@ from ..core.exceptions import (
     visible,
 )
 from ..core.labels import Label, labels_of_codes
+from ..core.learning_defaults import EPOCHS_PER_CHECKPOINT
 from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow import em
+from ..flow.complete_data import CompleteDataEStep
 from ..flow.evidence import encode
 from ..flow.parameters import free_parameters
-from ..flow.tally import Tally
 from ..learning import checkpoints
 from ..learning.encoding import checked_weight_name, rows_of_source, table_elsewhere
 from ..learning.learn import Training, estep_over
@@ -305,7 +306,7 @@ class BayesianNetwork(
         only: Collection[Name] | None = None,
         watch: em.Watcher | None = None,
         checkpoint: checkpoints.Place = None,
-        every: int = checkpoints.EVERY,
+        every: int = EPOCHS_PER_CHECKPOINT,
         resume: bool = False,
         executor: Any = None,
         **options: Any,
@@ -347,7 +348,7 @@ class BayesianNetwork(
             cells = self._cells()
             structure = self.names, self.labels, cells
             training = Training(self, structure, spec, table, rule, smoothing, holes, watch, is_complete=True)
-            over = partial(estep_over, partial(Tally, spec.layout, cells), None)
+            over = partial(estep_over, partial(CompleteDataEStep, spec.layout, cells), None)
             estep, held_out_estep = table.estep(over), None if held_out is None else held_out.estep(over)
             with checkpoints.stage_journal(checkpoint, every, resume) as journal:
                 identity = {} if held_out is None else {"validation": digest(held_out.digests())}

@@ -21,7 +21,8 @@ from ..graph.structures import states_of_classes
 from ..tables.encoded import Evidence
 from .bayesian import BayesianNetwork
 from .hidden_trees import LINK_ROWS, TreeRows, initial_tables, joined_as_tree, network_of_tree, pairs_in_bins
-from .tree_learning import arcs_of_tree, penalty_rate, score_of_edges
+from .pair_scores import score_of_edges
+from .tree_learning import arcs_of_tree, penalty_rate
 from .tree_mixture import copied_variables
 
 COLUMN_WORK, STATE_WORK, CELL_WORK = 190.0, 13.0, 0.2

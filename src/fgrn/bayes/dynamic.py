@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from ..core import settings
 from ..core.exceptions import EvidenceError, WiringError, counted, nearest, unknown_name, visible
 from ..core.labels import Label, Labels, labels_of_codes
+from ..core.learning_defaults import EPOCHS_PER_CHECKPOINT
 from ..core.settings import Name
 from ..core.variable import Variable
 from ..flow import em
@@ -406,7 +407,7 @@ class DynamicBayesianNetwork:
         engine: str = "auto",
         threads: int | None = None,
         checkpoint: checkpoints.Place = None,
-        every: int = checkpoints.EVERY,
+        every: int = EPOCHS_PER_CHECKPOINT,
         resume: bool = False,
     ) -> em.History:
         """Learn the tables by maximum likelihood (EM) from sequences; values may be missing, and variables hidden.

@@ -28,15 +28,8 @@ from ..graph.blocks import SISO, Block, Diverter, Source
 from ..graph.network import Network
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
-from .tree_learning import (
-    ColumnPairs,
-    PairsOfColumns,
-    TreeTable,
-    heaviest_forest,
-    parents_from,
-    penalty_rate,
-    score_of_edges,
-)
+from .pair_scores import ColumnPairs, PairsOfColumns, score_of_edges
+from .tree_learning import TreeTable, heaviest_forest, parents_from, penalty_rate
 from .tree_mixture import side_by_side
 
 COARSE = 32

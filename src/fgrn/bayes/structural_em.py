@@ -21,8 +21,9 @@ from ..tables.encoded import Evidence
 from .arc_rules import ArcRules
 from .bayesian import BayesianNetwork
 from .climbing import ArcMove, Parents
+from .pair_scores import ColumnPairs, score_of_edges
 from .scores import FamilyScores, ScoreRule
-from .tree_learning import ColumnPairs, heaviest_forest, parents_from, score_of_edges
+from .tree_learning import heaviest_forest, parents_from
 
 if TYPE_CHECKING:
     from .structure_search import StructureTable

@@ -146,9 +146,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    from .wording import spoken, tell
+    from .terminal import print_message
+    from .wording import spoken
 
-    tell(spoken(message))
+    print_message(spoken(message))
 
 
 def _nobody_reads() -> int:
@@ -159,7 +160,7 @@ def _nobody_reads() -> int:
 
 
 def _run(arguments: list[str] | None) -> int:
-    from .wording import say, tell
+    from .terminal import print_message, print_text
 
     try:
         ended = cli.main(arguments, prog_name="fgrn", standalone_mode=False)
@@ -168,29 +169,29 @@ def _run(arguments: list[str] | None) -> int:
         error.show()
         return 2 if isinstance(error, click.UsageError) else 1
     except (click.Abort, KeyboardInterrupt):
-        say("interrupted", err=True)
+        print_text("interrupted", err=True)
         return INTERRUPTED
     except Terminated:
-        say("terminated", err=True)
+        print_text("terminated", err=True)
         return TERMINATED
     except (BrokenPipeError, SystemExit):  # click makes the one of the other, and no command exits in this way
         return _nobody_reads()
     except ImportError as error:
-        tell(f"this needs {error.name or error}, which is not installed: pip install fgrn")
+        print_message(f"this needs {error.name or error}, which is not installed: pip install fgrn")
         return 1
     except (Failed, ValueError) as error:
-        tell(str(error))
+        print_message(str(error))
         return 1
     except OSError as error:
-        tell(f"{error.filename or 'the output'}: {error.strerror or error}")
+        print_message(f"{error.filename or 'the output'}: {error.strerror or error}")
         return 1
     except MemoryError:
-        tell("there is too little memory for this table or model.")
+        print_message("there is too little memory for this table or model.")
         return 1
     except Exception as error:
         if os.environ.get("FGRN_DEBUG"):
             raise
-        tell(
+        print_message(
             f"{type(error).__name__}: {error}. This should not happen; please report it, with what is shown where "
             "FGRN_DEBUG=1 is in the environment."
         )

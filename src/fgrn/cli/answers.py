@@ -13,9 +13,9 @@ import numpy as np
 from ..core import printing
 from ..core.exceptions import counted, shortened
 from ..tables import frames, table_file
-from . import common
+from . import output_files, terminal
 from .new_columns import NewColumns
-from .wording import say, tell
+from .terminal import print_message, print_text
 
 if TYPE_CHECKING:
     from ..bayes.factored import FactoredModel
@@ -76,7 +76,7 @@ class Answer:
     @staticmethod
     def _tell_unanswered(rows: np.ndarray, why: str) -> None:
         which = np.flatnonzero(rows).tolist()
-        tell(f"{'Row' if len(which) == 1 else 'Rows'} {shortened(which)}: {why}, without an answer.")
+        print_message(f"{'Row' if len(which) == 1 else 'Rows'} {shortened(which)}: {why}, without an answer.")
 
     def _answerable(self) -> tuple[np.ndarray | None, Any]:
         """Return which rows of a table are possible (None for all), and the evidence of these rows."""
@@ -121,7 +121,7 @@ class Answer:
             self._write(dict(zip(("variable", "state", "probability"), zip(*whole, strict=True), strict=True)))
             return
         self._print_answer(
-            seen, method, common.aligned(["variable", "state", "probability", ""], lines, left=2, bars=True)
+            seen, method, terminal.aligned(["variable", "state", "probability", ""], lines, left=2, bars=True)
         )
 
     def sampled(self, names: Sequence[str], samples: int | None, seed: int) -> None:
@@ -180,7 +180,7 @@ class Answer:
             ]
             every = zip(about, self._all_rows(possible, posteriors), strict=True)
             rows = [{**told, "posterior": posterior} for told, posterior in every]
-            common.as_json(rows[0] if self.rows is None else rows)
+            terminal.print_json(rows[0] if self.rows is None else rows)
         elif self.rows is not None:
             titled = {
                 f"{'P' if what == 'probability' else what}({name} = {label})": of[:, at].tolist()
@@ -205,7 +205,7 @@ class Answer:
                 title = "" if name == before else f"{name} (given)" if name in self.known else name
                 lines.append([title, label, *map(shown, values)])
                 before = name
-            say(f"{head}\n\n" + common.aligned(["variable", "state", *columns], lines, left=2))
+            print_text(f"{head}\n\n" + terminal.aligned(["variable", "state", *columns], lines, left=2))
 
     def most_probable(self, names: Sequence[str]) -> None:
         """Show the most probable joint assignment of all variables."""
@@ -216,7 +216,7 @@ class Answer:
         hidden = len(self.model.variables) - len(found)
         if hidden:
             alone = "leave out --most-probable" if len(found) == 1 else f"ask with --joint {','.join(found)}"
-            tell(
+            print_message(
                 f"shown is {shortened(found)} of the likeliest states of all {len(self.model.variables):,} variables "
                 f"together. Whatever the others are, another state may be likelier: {alone}."
             )
@@ -225,12 +225,12 @@ class Answer:
             what = "probability" if self._is_directed else "product"
             some = f" of all {counted(len(self.model.variables), 'variable')}, {hidden:,} not shown"
             what += (some if hidden else " of all of them") + (" and the evidence" if self.known else "")
-            say(f"{what}: {plain(float(logs[0]))} (log {float(logs[0]):.6g})")
+            print_text(f"{what}: {plain(float(logs[0]))} (log {float(logs[0]):.6g})")
             if self.known:
-                say(f"given the evidence: {plain(rest)} (log {rest:.6g})")
+                print_text(f"given the evidence: {plain(rest)} (log {rest:.6g})")
             given = ["given" if name in self.known else "" for name in found]
             rows_ = [[name, str(column[0]), mark] for (name, column), mark in zip(found.items(), given, strict=True)]
-            say("\n" + common.aligned(["variable", "state", ""], rows_, left=3))
+            print_text("\n" + terminal.aligned(["variable", "state", ""], rows_, left=3))
 
     def _assignments_written(self, found: Mapping[str, Any], logs: np.ndarray) -> bool:
         """Write assignments and their log-probabilities as JSON or as a table; False if neither was asked for."""
@@ -242,7 +242,7 @@ class Answer:
                 }
                 for row, value in enumerate(logs.tolist())
             ]
-            common.as_json(rows[0] if self.rows is None else rows)
+            terminal.print_json(rows[0] if self.rows is None else rows)
         elif self.rows is not None or self.output:
             self._write({**found, self._free(LOG, found): logs})
         return self.as_json or self.rows is not None or bool(self.output)
@@ -254,24 +254,24 @@ class Answer:
         found = {name: self._all_rows(possible, np.atleast_1d(labels[name]).tolist()) for name in names}
         logs = np.array(self._all_rows(possible, np.atleast_1d(logarithm).tolist(), -math.inf))
         if not self._assignments_written(found, logs):
-            say(f"probability given the evidence: {plain(float(logs[0]))}")
+            print_text(f"probability given the evidence: {plain(float(logs[0]))}")
             shown_rows = [[name, str(column[0])] for name, column in found.items()]
-            say("\n" + common.aligned(["variable", "state"], shown_rows, left=2))
+            print_text("\n" + terminal.aligned(["variable", "state"], shown_rows, left=2))
 
     def value_of_asking(self, target: str, costs: Mapping[str, float], candidates: Sequence[str] | None) -> None:
         """Show the information that each unknown variable would give on a target."""
         model: Any = self.model
         found = model.value_of_asking(target, self._evidence, candidates=candidates, costs=costs)
         if self.as_json:
-            common.as_json({"target": target, "asked": [one._asdict() for one in found]})
+            terminal.print_json({"target": target, "asked": [one._asdict() for one in found]})
         elif self.output:
             self._write(
                 {name: [getattr(one, name) for one in found] for name in ("name", "information", "cost", "value")}
             )
         else:
-            say(f"expected decrease of the entropy of {target}, in nats, most valuable first")
+            print_text(f"expected decrease of the entropy of {target}, in nats, most valuable first")
             rows = [[one.name, f"{one.information:.6f}", f"{one.cost:g}", f"{one.value:.6f}"] for one in found]
-            say("\n" + common.aligned(["variable", "information", "cost", "value"], rows))
+            print_text("\n" + terminal.aligned(["variable", "information", "cost", "value"], rows))
 
     def sensitivities(self, target: tuple[str, Any], spread: float, picture: str | None) -> None:
         """Show which numbers of the tables the probability of a state depends on most, and draw them."""
@@ -294,16 +294,16 @@ class Answer:
             for one in found
         ]
         if self.as_json:
-            common.as_json(
+            terminal.print_json(
                 {"target": dict([target]), "probability": found.probability, "spread": spread, "numbers": rows}
             )
         elif self.output:
             heads = ("variable", "state", "given", "number", "smaller", "larger", "derivative")
             self._write({name: [row[name] for row in rows] for name in heads})
         else:
-            say(repr(found))
+            print_text(repr(found))
         if picture and not self.as_json:
-            common.confirm(picture)
+            output_files.confirm(picture)
 
     def joint(self, names: Sequence[str]) -> None:
         """Show the joint distribution of some variables."""
@@ -326,7 +326,7 @@ class Answer:
                 }
                 for row, logarithm in zip(table, seen.log_likelihood, strict=True)
             ]
-            common.as_json(rows[0] if self.rows is None else rows)
+            terminal.print_json(rows[0] if self.rows is None else rows)
         elif self.rows is not None:
             said = [", ".join(f"{name} = {state}" for name, state in zip(names, cell, strict=True)) for cell in cells]
             columns = {f"P({text})": self._possible(seen, table[:, at]) for at, text in enumerate(said)}
@@ -340,7 +340,7 @@ class Answer:
                 for cell, share in zip(cells, table[0].tolist(), strict=True)
             ]
             self._print_answer(
-                seen, "exact", common.aligned([*names, "probability", ""], rows_, left=len(names), bars=True)
+                seen, "exact", terminal.aligned([*names, "probability", ""], rows_, left=len(names), bars=True)
             )
 
     def sample(self, count: int, seed: int, names: Sequence[str]) -> None:
@@ -353,7 +353,7 @@ class Answer:
         else:
             columns = {name: [None] * (count * len(possible)) for name in names}
         if self.as_json:
-            common.as_json([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])
+            terminal.print_json([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])
         else:
             self._write(columns)
 
@@ -368,7 +368,7 @@ class Answer:
         return found
 
     def _print_answer(self, seen: Messages, method: str, table: str) -> None:
-        say("\n".join([*self._heading(seen, method), table]))
+        print_text("\n".join([*self._heading(seen, method), table]))
 
     def _heading(self, seen: Messages, method: str) -> Iterator[str]:
         """Yield the lines above an answer: the probability of the evidence, and whether it is an approximation."""
@@ -405,7 +405,7 @@ class Answer:
                 name: {str(label): share for label, share in labels} for name, labels in self._named(beliefs, row)
             }  # fmt: skip
             rows.append({**answer, "posterior": None if seen.impossible[row] else told})
-        common.as_json(rows[0] if self.rows is None else rows)
+        terminal.print_json(rows[0] if self.rows is None else rows)
 
     def _possible(self, seen: Messages, column: np.ndarray) -> Any:
         """Return a column of probabilities, None in impossible rows."""
@@ -416,7 +416,7 @@ class Answer:
     def _write(self, columns: Mapping[str, Any]) -> None:
         table = {name: list(column) for name, column in columns.items()}
         table_file.write(table, self.output or "-")
-        common.confirm(self.output or "-", len(next(iter(table.values()), [])))
+        output_files.confirm(self.output or "-", len(next(iter(table.values()), [])))
 
 
 def _logarithm(value: float) -> dict[str, float | None]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from . import common
+from . import shared_options
 
 STRUCTURES = {"latent": "auto", "tan": "tan", "tree with a target": "tree"}
 """The structure of LatentClassifier, by model."""
@@ -24,7 +24,7 @@ class Refining(click.ParamType):  # type: ignore[type-arg]  # generic only in ne
         if value in WORDS:
             return WORDS[value]
         try:
-            return common.FiniteRange(0, min_open=True).convert(value, param, ctx)
+            return shared_options.FiniteRange(0, min_open=True).convert(value, param, ctx)
         except click.BadParameter:
             self.fail(f"{value!r} is not 'auto', 'yes', 'no' or a number above 0.", param, ctx)
 

@@ -14,7 +14,7 @@ from ..core.labels import plain_number
 from ..tables import table_file
 from ..tables.missing import is_missing_value
 from ..tables.writer import table_writer
-from . import common, model_rows
+from . import input_files, model_rows, output_files, shared_options, terminal
 from .new_columns import NewColumns
 from .predicting import output_option, sequence_and_time
 
@@ -40,9 +40,9 @@ from .predicting import output_option, sequence_and_time
     help="With --draws: draw all tables from the estimate, as if it were certain. Otherwise a model is fitted for each "
     "of them to rows drawn from DATA, which must be the table that MODEL was fitted on.",
 )
-@common.unseen_option
-@common.reading
-@common.json_option
+@shared_options.unseen_option
+@shared_options.reading
+@shared_options.json_option
 def complete(
     model: str, data: str, output: str, proba: bool, draws: int | None, no_uncertainty: bool, unseen: str | None,
     as_json: bool, **options: Any,
@@ -56,22 +56,22 @@ def complete(
     """
     import pyarrow as pa
 
-    common.check_table(output, as_json)
-    common.check_other(output, {"DATA": data, "MODEL": model})
+    output_files.check_table(output, as_json)
+    output_files.check_other(output, {"DATA": data, "MODEL": model})
     if no_uncertainty and draws is None:
         raise click.UsageError("--no-uncertainty is for tables that are drawn: add --draws M.")
-    estimator = common.estimator(model, unseen)
+    estimator = input_files.estimator(model, unseen)
     if hasattr(estimator, "forecast"):
-        _complete_sequences(estimator, common.read_for(estimator, data, **options), output, proba, draws, as_json)
+        _complete_sequences(estimator, input_files.read_for(estimator, data, **options), output, proba, draws, as_json)
         return
     if draws is not None:
         if proba:
             raise click.UsageError("--draws has no probabilities: leave out --proba, or leave out --draws.")
-        table = common.read_for(estimator, data, **options)
+        table = input_files.read_for(estimator, data, **options)
         _write_draws(estimator, table, draws, not no_uncertainty, output, as_json)
         return
     if as_json:
-        table = common.read_for(estimator, data, **options)
+        table = input_files.read_for(estimator, data, **options)
         remarks = model_rows.Remarks(kept=True)
         known = _with_class(estimator, table, model_rows.matching(estimator, table, remarks))
         remarks.print_collected()
@@ -91,9 +91,9 @@ def complete(
             }
             for row in range(len(values))
         ]
-        common.as_json([{"values": row, "filled": new} for row, new in zip(values, filled_in, strict=True)])
+        terminal.print_json([{"values": row, "filled": new} for row, new in zip(values, filled_in, strict=True)])
         return
-    source = common.stream_for(estimator, data, **options).again()
+    source = input_files.stream_for(estimator, data, **options).again()
     broken, worded = _with_fractions(estimator, source) if table_file.format_of(output) == "parquet" else ((), ())
     written, beside = 0, NewColumns()
     with table_writer(output) as out:
@@ -112,7 +112,7 @@ def complete(
             out.write(columns)
             written += table.num_rows
     beside.print_renamed()
-    common.confirm(output, written)
+    output_files.confirm(output, written)
 
 
 def _complete_sequences(estimator: Any, table: Any, output: str, proba: bool, draws: int | None, as_json: bool) -> None:
@@ -127,14 +127,14 @@ def _complete_sequences(estimator: Any, table: Any, output: str, proba: bool, dr
     if as_json:
         likely = [dict(zip(known.column_names, row, strict=True)) for row in sure.tolist()]
         rows = zip(pa.table(columns).to_pylist(), likely, strict=True)
-        common.as_json([{"values": row} | ({"probabilities": one} if proba else {}) for row, one in rows])
+        terminal.print_json([{"values": row} | ({"probabilities": one} if proba else {}) for row, one in rows])
         return
     beside = NewColumns()
     if proba:
         columns |= {beside.unused_name(f"P({name})", columns): sure[:, k] for k, name in enumerate(known.column_names)}
     with table_writer(output) as out:
         out.write(columns)
-    common.confirm(output, table.num_rows)
+    output_files.confirm(output, table.num_rows)
 
 
 def _write_draws(estimator: Any, table: Any, draws: int, uncertainty: bool, output: str, as_json: bool) -> None:
@@ -147,14 +147,14 @@ def _write_draws(estimator: Any, table: Any, draws: int, uncertainty: bool, outp
     drawn = estimator.draws(known, draws, uncertainty=uncertainty)
     tables = [_replaced(estimator, table, one, _words(table, known)) for one in drawn]
     if as_json:
-        common.as_json([pa.table(columns).to_pylist() for columns in tables])
+        terminal.print_json([pa.table(columns).to_pylist() for columns in tables])
         return
     beside = NewColumns()
     with table_writer(output) as out:
         for number, columns in enumerate(tables):
             out.write({beside.unused_name("draw", columns): np.full(table.num_rows, number + 1), **columns})
     beside.print_renamed()
-    common.confirm(output, draws * table.num_rows)
+    output_files.confirm(output, draws * table.num_rows)
 
 
 def _with_class(estimator: Any, table: Any, known: Any) -> Any:

@@ -8,9 +8,9 @@ import click
 
 from ..core.exceptions import counted, visible
 from ..files.formats import EXTENSIONS, FORMATS, READ_ONLY, RESCALE
-from . import common
+from . import output_files, shared_options, terminal
 from .networks import any_model_of, check_own_format, ending, format_option
-from .wording import say
+from .terminal import print_text
 
 if TYPE_CHECKING:
     from ..bayes.bayesian import BayesianNetwork
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 @click.argument("target", metavar="OUT")
 @format_option("from", "IN", (*FORMATS, *READ_ONLY))
 @format_option("to", "OUT", FORMATS)
-@common.rescale_option
-@common.json_option
+@shared_options.rescale_option
+@shared_options.json_option
 def convert(source: str, target: str, from_: str | None, to_: str | None, rescale: bool, as_json: bool) -> None:
     """Write a network in the format of another program.
 
@@ -39,7 +39,7 @@ def convert(source: str, target: str, from_: str | None, to_: str | None, rescal
         raise click.UsageError(
             f"OUT is {target!r}: its format must be given by the extension of its name ({ends}), or by --to."
         )
-    common.check_other(target, {"IN": source}, "OUT")
+    output_files.check_other(target, {"IN": source}, "OUT")
     check_own_format(source, from_, rescale)
     if source.endswith(".fgrn"):
         document = (_two_slices(source) or any_model_of(source)).to_document()
@@ -60,16 +60,16 @@ def convert(source: str, target: str, from_: str | None, to_: str | None, rescal
     if gone:
         lost.append(f"{gone:,} {'property' if gone == 1 else 'properties'}")
     if as_json:
-        common.as_json(
+        terminal.print_json(
             {"written": target, "variables": len(document.states), "tables": len(document.factors), "left_out": lost}
         )
         return
-    say(
+    print_text(
         f"written: {target} ({counted(len(document.states), 'variable')}, {counted(len(document.factors), 'table')})",
         err=True,
     )
     for one in lost:
-        say(visible(f"left out: {one}"), err=True)
+        print_text(visible(f"left out: {one}"), err=True)
 
 
 def _two_slices(path: str) -> BayesianNetwork | None:

@@ -8,10 +8,10 @@ import click
 
 from ..core.exceptions import FgrnError, visible
 from ..files.formats import FORMATS, READ_ONLY
-from . import common
+from . import shared_options, terminal
 from .given import given_help, known_of
 from .networks import any_model_of, costs_of, format_option
-from .wording import say
+from .terminal import print_text
 
 if TYPE_CHECKING:
     from ..bayes.influence import InfluenceDiagram
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 @click.option("--limited-memory", is_flag=True,
               help="Each decision knows only its own parents, and forgets earlier information (LIMID).")  # fmt: skip
 @format_option("from", "DIAGRAM", (*FORMATS, *READ_ONLY))
-@common.rescale_option
-@common.json_option
+@shared_options.rescale_option
+@shared_options.json_option
 def solve(
     diagram: str, given: tuple[str, ...], voi: str | None, costs: tuple[str, ...], limited_memory: bool,
     from_: str | None, rescale: bool, as_json: bool,
@@ -49,10 +49,12 @@ def solve(
     if voi:
         found = model.value_of_information(voi, known, costs=costs_of(model, costs))
         if as_json:
-            common.as_json([one._asdict() for one in found])
+            terminal.print_json([one._asdict() for one in found])
             return
         rows = [[one.name, f"{one.gain:.6g}", f"{one.cost:.6g}", f"{one.value:.6g}"] for one in found]
-        say(common.aligned(["variable", "gain", "cost", "value"], rows) if rows else "all is known, or known too late")
+        print_text(
+            terminal.aligned(["variable", "gain", "cost", "value"], rows) if rows else "all is known, or known too late"
+        )
         return
     if costs:
         raise click.UsageError("--cost goes with --voi.")
@@ -60,9 +62,9 @@ def solve(
     if as_json:
         policies = {name: one.as_dicts() for name, one in solution.policies.items()}
         told = {"expected_utility": solution.expected_utility, "exact": solution.exact, "policies": policies}
-        common.as_json(told)
+        terminal.print_json(told)
         return
-    say(visible(str(solution), lines=True))
+    print_text(visible(str(solution), lines=True))
 
 
 def _diagram_of(path: str, format: str | None, rescale: bool) -> InfluenceDiagram:

@@ -10,8 +10,8 @@ import click
 import numpy as np
 
 from ..core.exceptions import counted
-from . import common
-from .wording import say
+from . import shared_options, terminal
+from .terminal import print_text
 
 
 @click.command(epilog="\b\nExample\n  fgrn demo --output pictures")
@@ -20,14 +20,14 @@ from .wording import say
 )
 @click.option("--hidden", type=click.IntRange(1), default=100, show_default=True, help="States of the hidden variable.")
 @click.option("--epochs", type=click.IntRange(1), default=40, show_default=True, help="Epochs of learning.")
-@common.json_option
+@shared_options.json_option
 def demo(output: str, hidden: int, epochs: int, as_json: bool) -> None:
     """Learn handwritten digits, compare, explain, complete, and draw what was learnt. Needs no network."""
     from ..showcase.demo import run_demo
 
-    results = run_demo(Path(output), hidden, epochs, (lambda _: None) if as_json else say)
+    results = run_demo(Path(output), hidden, epochs, (lambda _: None) if as_json else print_text)
     if as_json:
-        common.as_json(results)
+        terminal.print_json(results)
 
 
 @click.command(epilog="\b\nExample\n  fgrn bench --rows 200000")
@@ -41,7 +41,7 @@ def demo(output: str, hidden: int, epochs: int, as_json: bool) -> None:
 )
 @click.option("--hidden", type=click.IntRange(1), default=20, show_default=True, help="States of the hidden variable.")
 @click.option("--epochs", type=click.IntRange(1), default=10, show_default=True, help="Epochs that are timed.")
-@common.json_option
+@shared_options.json_option
 def bench(rows: int, variables: int, hidden: int, epochs: int, as_json: bool) -> None:
     """Measure the speed on this machine: rows per second in learning and inference, beside the reference engine."""
     from ..engines import thread_count
@@ -76,14 +76,14 @@ def bench(rows: int, variables: int, hidden: int, epochs: int, as_json: bool) ->
     net.posterior(data, "S", engine="cpu")
     results["posterior of the hidden variable, rows per second"] = rows / (time.perf_counter() - begin)
     if as_json:
-        common.as_json(results)
+        terminal.print_json(results)
         return
-    say(
+    print_text(
         f"{counted(rows, 'random row')}, {counted(variables, 'variable')} of 4 states, "
         f"{counted(hidden, 'hidden state')}"
     )
     lines = [[name, f"{value:,.1f}" if value < 100 else f"{value:,.0f}"] for name, value in results.items()]
-    say(common.aligned(["what", ""], lines))
+    print_text(terminal.aligned(["what", ""], lines))
 
 
 @click.command(epilog="\b\nExample\n  fgrn paper --quick")
@@ -97,13 +97,13 @@ def bench(rows: int, variables: int, hidden: int, epochs: int, as_json: bool) ->
     "--splits", type=click.IntRange(1), default=20, show_default=True, help="Random splits into training and test rows."
 )
 @click.option("--quick", is_flag=True, help="Few splits and starts, as a quick check.")
-@common.json_option
+@shared_options.json_option
 def paper(folder: str | None, splits: int, quick: bool, as_json: bool) -> None:
     """Reproduce the results of the paper: accuracy on three UCI tables, operations, memory."""
     from ..showcase import paper as module
 
     results = module.run(folder=folder, splits=splits, quick=quick)
     if as_json:
-        common.as_json(results.as_dict())
+        terminal.print_json(results.as_dict())
     else:
-        say(str(results))
+        print_text(str(results))

@@ -16,8 +16,8 @@ import click
 import numpy as np
 
 from ..core.exceptions import counted
-from . import common
-from .wording import say
+from . import shared_options, terminal
+from .terminal import print_text
 
 NEEDED = ("numpy", "numba", "narwhals", "safetensors", "scikit-learn", "pyarrow", "matplotlib", "rich", "click")
 MODULES = {"scikit-learn": "sklearn"}
@@ -25,7 +25,7 @@ MODULES = {"scikit-learn": "sklearn"}
 
 @click.command(epilog="\b\nExamples\n  fgrn doctor --json\n  fgrn doctor --warm")
 @click.option("--warm", is_flag=True, help="Compile all kernels now, so that no other process has to.")
-@common.json_option
+@shared_options.json_option
 def doctor(warm: bool, as_json: bool) -> None:
     """Check that everything needed is installed and works; exit code 1 if not."""
     from .. import __version__
@@ -63,9 +63,9 @@ def doctor(warm: bool, as_json: bool) -> None:
         except Exception as error:  # any failure is a result of this check
             found.append({"what": what, "fine": False, "says": f"{type(error).__name__}: {error}"})
     if as_json:
-        common.as_json(found)
+        terminal.print_json(found)
     else:
-        say(common.aligned(["what", "", "says"], [_line(one) for one in found], left=3))
+        print_text(terminal.aligned(["what", "", "says"], [_line(one) for one in found], left=3))
     if not all(one["fine"] for one in found):
         raise click.exceptions.Exit(1)
 

@@ -11,8 +11,8 @@ import click
 
 from ..core.exceptions import FgrnError
 from ..files.formats import FORMATS, READ_ONLY
-from . import common, networks
-from .wording import say
+from . import input_files, networks, output_files, shared_options, terminal
+from .terminal import print_text
 
 EXAMPLES = """\b
 Examples
@@ -32,8 +32,8 @@ Examples
     "--serve", is_flag=True, help="Serve the page on this machine only, with inference in Python; for large models."
 )
 @networks.format_option("from", "MODEL", (*FORMATS, *READ_ONLY))
-@common.rescale_option
-@common.json_option
+@shared_options.rescale_option
+@shared_options.json_option
 def explore(
     model: str,
     data: str | None,
@@ -60,8 +60,8 @@ def explore(
         _serve(_load_model(model, from_, rescale), title or name, model, data, as_json)
     else:
         place = output or f"{name}.html"
-        common.check_place(place, "a page, such as page.html")
-        common.check_other(place, {"MODEL": model})
+        output_files.check_place(place, "a page, such as page.html")
+        output_files.check_other(place, {"MODEL": model})
         _write(_load_model(model, from_, rescale), place, title or name, model, as_json)
 
 
@@ -71,9 +71,9 @@ def _write(model: Any, place: str, title: str, source: str, as_json: bool) -> No
 
     page = explored(model, place, title=title, source=source)
     if as_json:
-        common.as_json({"written": place, "bytes": page.size})
+        terminal.print_json({"written": place, "bytes": page.size})
     else:
-        say(f"written: {place} ({page.size / 1000:,.0f} kB); open it in a browser", err=True)
+        print_text(f"written: {place} ({page.size / 1000:,.0f} kB); open it in a browser", err=True)
 
 
 def _serve(model: Any, title: str, source: str, data: str | None, as_json: bool) -> None:
@@ -85,9 +85,9 @@ def _serve(model: Any, title: str, source: str, data: str | None, as_json: bool)
     server, address = server_of(model, title, source, rows=rows)
     with server:
         if as_json:
-            common.as_json({"address": address})
+            terminal.print_json({"address": address})
         else:
-            say(f"open {address} in a browser; Ctrl-C ends it", err=True)
+            print_text(f"open {address} in a browser; Ctrl-C ends it", err=True)
         sys.stdout.flush()
         with suppress(KeyboardInterrupt):
             server.serve_forever()
@@ -104,12 +104,13 @@ def _load_model(path: str, format: str | None, rescale: bool) -> Any:
     model = load(path)
     if isinstance(model, DynamicBayesianNetwork):
         raise FgrnError(
-            f"A page shows no dynamic network, which {path!r} holds.", remedies=str(common.use_of(path, model))
+            f"A page shows no dynamic network, which {path!r} holds.", remedies=str(input_files.use_of(path, model))
         )
     if isinstance(getattr(model, "network_", model), Chain):
         raise FgrnError(
             f"A page shows one row, and {path!r} holds a model of sequences of rows.",
-            remedies=common.use_of(path, model) or "draw it with `fgrn draw`, or see its states with `fgrn prototypes`",
+            remedies=input_files.use_of(path, model)
+            or "draw it with `fgrn draw`, or see its states with `fgrn prototypes`",
         )
     if hasattr(model, "mixture_"):
         raise FgrnError(

@@ -9,11 +9,11 @@ import numpy as np
 
 from ..core.exceptions import counted
 from ..tables.missing import is_missing_value
-from . import common
+from . import input_files, shared_options, terminal
 from .model_rows import matched
 from .schema_text import schema_text
 from .signals import CHOICE_CUT_SHORT
-from .wording import say, tell
+from .terminal import print_message, print_text
 
 ON_HELD_OUT_ROWS = "_on_rows_kept_back"
 """The ending of the keys of `--json` that are about held-out rows; it stays as scripts know it."""
@@ -26,12 +26,14 @@ def show_fit(estimator: Any, report: dict[str, Any], as_json: bool, missing: boo
     """
     classes = getattr(estimator, "classes_", [])
     if len(classes) == 1:
-        tell(f"All rows with a class have the same one, {str(classes[0])!r}: the model can predict no other, and its "
-             "accuracy says nothing. Add rows of other classes, or choose another --target.")  # fmt: skip
+        print_message(
+            f"All rows with a class have the same one, {str(classes[0])!r}: the model can predict no other, and its "
+            "accuracy says nothing. Add rows of other classes, or choose another --target."
+        )
     if as_json:
-        common.as_json(report)
+        terminal.print_json(report)
     else:
-        say(_report_text(estimator, report, missing))
+        print_text(_report_text(estimator, report, missing))
 
 
 def fit_report(
@@ -98,7 +100,7 @@ def _tried(estimator: Any) -> dict[str, Any]:
     if not hasattr(estimator, "selection_"):
         return {}
     unfinished = getattr(estimator.selection_, "unfinished", None)
-    return {"tried": estimator.selection_.as_dicts()} | common.those_given(unfinished=unfinished)
+    return {"tried": estimator.selection_.as_dicts()} | shared_options.those_given(unfinished=unfinished)
 
 
 def batches_report(estimator: Any, rows: Any, output: str, interrupted: bool) -> dict[str, Any]:
@@ -152,7 +154,7 @@ def _selection_lines(estimator: Any, interrupted: bool) -> list[str]:
 def _report_text(estimator: Any, report: dict[str, Any], missing: bool) -> str:
     """Return the summary of a fit as text."""
     codes = None if estimator.missing_values is None else [str(code) for code in estimator.missing_values]
-    lines = [schema_text(estimator.schema_), *([common.missing_told(codes)] if missing else []), ""]
+    lines = [schema_text(estimator.schema_), *([input_files.missing_codes_line(codes)] if missing else []), ""]
     if hasattr(estimator, "selection_"):
         lines += [*_selection_lines(estimator, report["interrupted"]), ""]
     how = "converged" if report["converged"] else "interrupted" if report["interrupted"] else "not converged"

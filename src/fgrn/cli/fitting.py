@@ -12,20 +12,21 @@ import click
 import numpy as np
 
 from ..core.exceptions import Remedy, SchemaError, counted
-from ..learning.checkpoints import EVERY, Checkpoint
+from ..core.learning_defaults import EPOCHS_PER_CHECKPOINT
+from ..learning.checkpoints import Checkpoint
 from ..tables.missing import is_missing_value
 from ..tables.stream import BATCH
 from ..tables.stream_source import is_many
 from ..tables.text_source import no_file
-from . import common
+from . import input_files, output_files, shared_options
 from .choosing import STRUCTURES, BinCount, Refining, check_choice
 from .compiling import compile_for_table
 from .constraining import constraints_of
 from .fit_report import accuracy_report, batches_report, fit_report, show_fit
 from .schema_text import has_missing
 from .signals import stoppable
+from .terminal import print_message
 from .without_effect import refuse_without_effect
-from .wording import tell
 
 MODELS = ("latent", "tan", "naive-bayes", "deep", "clusters", "ica", "tree", "hmm")
 
@@ -49,14 +50,14 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
     if model in ("deep", "ica"):
         if hidden == "auto":
             raise click.UsageError(f"--model {model} takes numbers with commas, such as --hidden 4,8, and not 'auto'.")
-        sizes = [common.state_count_of(part) for part in hidden.split(",")]
+        sizes = [shared_options.state_count_of(part) for part in hidden.split(",")]
         kind = estimators.DeepLatentClassifier if model == "deep" else estimators.DiscreteICA
         return kind(n_hidden=sizes, **settings)
     if "," in hidden:
         raise click.UsageError(
             f"--hidden {hidden} is for --model deep or ica; --model {model} takes one number, or 'auto'."
         )
-    states = "auto" if hidden == "auto" else common.state_count_of(hidden)
+    states = "auto" if hidden == "auto" else shared_options.state_count_of(hidden)
     if model == "clusters":
         return estimators.LatentClassModel(states, **settings)
     if model == "hmm":
@@ -102,15 +103,15 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 )
 @click.option(
     "--smoothing",
-    type=common.FiniteRange(0, common.MOST_SMOOTHING),
+    type=shared_options.FiniteRange(0, shared_options.MOST_SMOOTHING),
     help="Count added to every cell of every table. [1 / levels of the column; 0.01 for clusters]",
 )
 @click.option("--starts", type=click.IntRange(1),
               help="Random initialisations; the best is kept. [3, or 4 for clusters]")  # fmt: skip
-@click.option("--tolerance", type=common.FiniteRange(0),
+@click.option("--tolerance", type=shared_options.FiniteRange(0),
               help="Learning ends when three epochs raise the log-likelihood per row by less than this. "
               "[1e-8 for clusters, else 1e-5]")  # fmt: skip
-@click.option("--max-seconds", type=common.FiniteRange(0, min_open=True),
+@click.option("--max-seconds", type=shared_options.FiniteRange(0, min_open=True),
               help="With --target, and --hidden auto or --model tan or tree: after this time no other model is tried, "
               "and the best one so far is learnt. [a fixed amount of work: about 2 s for a few rows, 8 s for 10000]",
               )  # fmt: skip
@@ -118,7 +119,7 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
               help="With --target, and --hidden auto or --model tan or tree: whether tables are refined to predict "
               "the class; auto: if that helps; a number: the strength of the penalty on the refinement. [auto]",
               )  # fmt: skip
-@click.option("--test", type=common.FiniteRange(0, 1, max_open=True), default=0.0, show_default=True,
+@click.option("--test", type=shared_options.FiniteRange(0, 1, max_open=True), default=0.0, show_default=True,
               help="Share of the rows, drawn with the seed, held out as test rows.")  # fmt: skip
 @click.option(
     "--weights", metavar="COLUMN", help="The column with the weight of each row: how many equal rows it stands for."
@@ -133,26 +134,26 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
               "'equal q1:0 q1:1' (classes 0 and 1), 'fixed q1 0 yes 0.9' (column, class, level, probability), "
               "'zero q1 0 yes'; and means and variances of continuous columns, such as 'fixed x 0 mean 2.5', "
               "'equal x:0:variance x:1:variance'; may be repeated. Or a JSON file with a list of them.")  # fmt: skip
-@partial(common.schema, bins=BinCount(), more=BINS_OF_FIT)
+@partial(shared_options.schema, bins=BinCount(), more=BINS_OF_FIT)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
 @click.option("--checkpoint", metavar="FILE", help="Save the progress of learning in this file.")
-@click.option("--every", type=click.IntRange(1), default=EVERY, show_default=True,
+@click.option("--every", type=click.IntRange(1), default=EPOCHS_PER_CHECKPOINT, show_default=True,
               help="Epochs between two checkpoints.")  # fmt: skip
 @click.option("--resume", is_flag=True, help="Continue from the file of --checkpoint, if it exists.")
 @click.option("--unseen", type=click.Choice(["unknown", "error"]), default="unknown", show_default=True,
               help="Treat a level of later tables that is not in this one as unknown or as an error.")  # fmt: skip
-@common.stream_option
+@shared_options.stream_option
 @click.option(
     "--online", is_flag=True, help="Online learning: read every row once, and learn from each batch as it arrives."
 )
 @click.option("--batch", type=click.IntRange(1), metavar="ROWS", help="Rows of a batch, with --online or --stream; "
               f"with --online the first batch determines the schema. [{BATCH}]")  # fmt: skip
-@click.option("--effective-size", type=common.FiniteRange(0, min_open=True), metavar="ROWS",
+@click.option("--effective-size", type=shared_options.FiniteRange(0, min_open=True), metavar="ROWS",
               help="With --online: all earlier rows together count as at most this many, so that the model follows "
               "data that change with time. [no limit]")  # fmt: skip
 @click.option("--dask", metavar="ADDRESS", help="Learn on the workers of this cluster, such as tcp://host:8786.")
-@common.reading
-@common.json_option
+@shared_options.reading
+@shared_options.json_option
 def fit(data: str, target: str | None, output: str, model: str | None, hidden: str | None, epochs: int | None,
         cycles: int, smoothing: float | None, starts: int | None, tolerance: float | None, max_seconds: float | None,
         refine: Any, test: float, weights: str | None, sequence: str | None, time: str | None,
@@ -168,11 +169,11 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     cluster read Parquet files. Ctrl-C ends learning after the epoch it is in, --online at once, and keeps what was
     learnt.
     """
-    common.check_place(output)
-    common.check_other(output, {"DATA": data})
+    output_files.check_place(output)
+    output_files.check_other(output, {"DATA": data})
     if checkpoint is not None:
-        common.check_place(checkpoint, "a file, such as people.ckpt", "--checkpoint")
-        common.check_other(checkpoint, {"DATA": data, "-o": output}, "--checkpoint")
+        output_files.check_place(checkpoint, "a file, such as people.ckpt", "--checkpoint")
+        output_files.check_other(checkpoint, {"DATA": data, "-o": output}, "--checkpoint")
     elif resume:
         raise click.UsageError("--resume continues from a file: name it with --checkpoint.")
     refuse_without_effect(("every", checkpoint is not None, "--checkpoint"))
@@ -193,7 +194,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     refuse_without_effect(("starts cycles", kind != "naive-bayes", "models with hidden states"))
     if (kind in CLASSIFIERS) != (target is not None):
         raise click.UsageError(f"--model {kind} {'needs' if target is None else 'takes no'} --target.")
-    along = common.those_given(sequence=sequence, time=time)
+    along = shared_options.those_given(sequence=sequence, time=time)
     if along and kind != "hmm":
         raise click.UsageError("--sequence and --time are for sequences of rows: add --model hmm.")
     if continuous and kind not in ("clusters", "hmm"):
@@ -211,9 +212,9 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     }  # fmt: skip
     if bins == "auto" and kind not in STRUCTURES:
         raise click.UsageError("--bins auto is for --target, with --model latent, tan or tree: else say a number.")
-    if kind not in STRUCTURES or common.is_given("bins"):  # a classifier finds out how many it wants
+    if kind not in STRUCTURES or shared_options.is_given("bins"):  # a classifier finds out how many it wants
         settings["n_bins"] = bins
-    settings |= common.those_given(
+    settings |= shared_options.those_given(
         n_epochs=epochs,
         n_init=starts,
         tol=tolerance,
@@ -247,14 +248,14 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         compile_for_table(data, "stars", *(["scipy.optimize"] if target else []))
     estimator = estimator_of(kind, sizes, settings)
     if online:
-        rows = common.stream(data, batch=batch, **options)
+        rows = input_files.stream(data, batch=batch, **options)
         with _kept_on_failure(estimator, output):
             estimator.partial_fit(rows, *([] if target is None else [target]), sample_weight=weights)
         estimator.save(output)
         show_fit(estimator, batches_report(estimator, rows, output, False), as_json, rows.has_missing)
         return
     if streamed:
-        rows = common.stream(data, batch=batch, **options)
+        rows = input_files.stream(data, batch=batch, **options)
         with _workers(dask) as executor, stoppable() as stopped:
             estimator._stop = stopped
             fit_options = along if kind == "hmm" else {"sample_weight": weights, "executor": executor}
@@ -267,12 +268,12 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         show_fit(estimator, report, as_json, missing)
         stopped.end()
         return
-    table = common.read(data, **options)
-    table, weight = common.weighted(table, weights)
-    table, classes = common.taken_out(table, target)
+    table = input_files.read(data, **options)
+    table, weight = input_files.weighted(table, weights)
+    table, classes = input_files.taken_out(table, target)
     if classes is not None:
         _check_classes(str(target), classes, max_levels)
-    common.check_finite(table, data)
+    input_files.check_finite(table, data)
     is_held_out = np.zeros(table.num_rows, dtype=bool)
     if test:
         count = round(test * table.num_rows)
@@ -292,7 +293,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     estimator.save(output)
     estimator.unseen = "unknown"  # what is an error in later tables is no reason to lose the report on this one
     if continuous == ("auto",) and not estimator.schema_.continuous:
-        tell("--continuous auto: no column has many different numbers, so that none is continuous.")
+        print_message("--continuous auto: no column has many different numbers, so that none is continuous.")
     missing = has_missing(estimator.schema_, learnt) or (y is not None and any(map(is_missing_value, y[~is_held_out])))
     report = fit_report(estimator, table, y, is_held_out, output, interrupted, weight)
     show_fit(estimator, report, as_json, missing)
@@ -307,7 +308,7 @@ def _kept_on_failure(estimator: Any, output: str) -> Iterator[None]:
     except BaseException:
         if hasattr(estimator, "network_"):
             estimator.save(output)
-            tell(f"{output!r} holds what was learnt from {counted(estimator.n_rows_, 'row')} before this:")
+            print_message(f"{output!r} holds what was learnt from {counted(estimator.n_rows_, 'row')} before this:")
         raise
 
 

@@ -12,8 +12,8 @@ from ..core.exceptions import EvidenceError, FgrnError, counted, did_you_mean, n
 from ..core.labels import bin_of, is_number
 from ..tables.columns import missing_remedy
 from ..tables.missing import MISSING
-from . import common
-from .wording import tell
+from . import input_files
+from .terminal import print_message
 
 if TYPE_CHECKING:
     from ..bayes.factored import FactoredModel
@@ -137,7 +137,7 @@ def rows_of(model: FactoredModel, path: str, **options: Any) -> tuple[dict[str, 
         return known, len(lists[0]) if lists else None
     labels = {str(label) for variable in model.variables for label in variable.labels}
     options["missing"] = options["missing"] or tuple(code for code in MISSING if code not in labels)
-    table = common.read(path, **options)
+    table = input_files.read(path, **options)
     names = known_columns(table.column_names, model.names, path)
     return {name: column_of(model.variable(name), table[name]) for name in names}, table.num_rows
 
@@ -160,7 +160,9 @@ def known_columns(columns: Sequence[str], names: Sequence[str], path: str, use: 
         near = dict.fromkeys(one for name in others for one in near_names(name, names)[:1] if one not in known)
         hint = f" {did_you_mean(near)}" if near else ""
         verb = "is not a variable" if len(others) == 1 else "are not variables"
-        tell(f"{path}: {shortened([repr(name) for name in others])} {verb} of the network: left out.{use}{hint}")
+        print_message(
+            f"{path}: {shortened([repr(name) for name in others])} {verb} of the network: left out.{use}{hint}"
+        )
     return known
 
 

@@ -26,10 +26,11 @@ from ..tables.missing import is_missing_value
 from ..tables.stream_source import is_many
 from ..tables.table_warnings import names_are_values, words_among_numbers
 from ..tables.text_reader import bad_row_error, infinite
-from . import common
+from . import input_files, output_files, shared_options, terminal
 from .signals import CHOICE_CUT_SHORT, stoppable
+from .terminal import print_text
 from .without_effect import READING, refuse_without_effect
-from .wording import say, spoken
+from .wording import spoken
 
 if TYPE_CHECKING:
     from ..tables.columns import Column
@@ -51,10 +52,10 @@ WITH_POINTS = re.compile(r"[+-]?(0|[1-9]\d{0,2}(\.\d{3})*)(,\d+)?")
 
 @click.command(epilog="\b\nExamples\n  fgrn inspect people.csv --drop id\n  fgrn inspect alarm.bif")
 @click.argument("data")
-@common.schema
-@common.reading
-@common.rescale_option
-@common.json_option
+@shared_options.schema
+@shared_options.reading
+@shared_options.rescale_option
+@shared_options.json_option
 def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool, **options: Any) -> None:
     """Describe a table: columns, levels, missing values, and possible problems; or a Bayesian network.
 
@@ -77,12 +78,12 @@ def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool,
         from ..files.model_file import load
 
         model = load(data)
-        if common.use_of(data, model) is not None:
+        if input_files.use_of(data, model) is not None:
             networks.print_description(data, model, as_json)
             return
         _describe_estimator(data, model, as_json)
         return
-    table = common.read(data, **options)
+    table = input_files.read(data, **options)
     rows = table.num_rows
     codes = tuple(options["missing"]) or None
     looked = [
@@ -92,9 +93,9 @@ def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool,
     found = [record for record, _ in looked]
     doubt = names_are_values(column for _, column in looked if column is not None) and not options["no_header"]
     if as_json:
-        common.as_json({"rows": rows, "columns": found, "names_look_like_a_row": doubt})
+        terminal.print_json({"rows": rows, "columns": found, "names_look_like_a_row": doubt})
         return
-    say(f"{counted(rows, 'row')}, {counted(len(found), 'column')}")
+    print_text(f"{counted(rows, 'row')}, {counted(len(found), 'column')}")
     lines = [
         [
             record["column"],
@@ -105,9 +106,9 @@ def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool,
         ]
         for record in found
     ]
-    say(common.aligned(["column", "kind", "levels", "distinct", "missing"], lines, left=3))
+    print_text(terminal.aligned(["column", "kind", "levels", "distinct", "missing"], lines, left=3))
     if any(record["missing"] for record in found):
-        say("\n" + common.missing_told(codes))
+        print_text("\n" + input_files.missing_codes_line(codes))
     remarks = [visible(f"  {record['column']}: {remark}") for record in found for remark in record["remarks"]]
     if doubt:
         names = visible(shortened([record["column"] for record in found], 4))
@@ -116,7 +117,7 @@ def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool,
             f"  the first line: each name is a value of its own column ({names}). If it is data, add --no-header",
         )
     if remarks:
-        say("\nLook at\n" + "\n".join(remarks))
+        print_text("\nLook at\n" + "\n".join(remarks))
 
 
 def _describe_estimator(path: str, model: Any, as_json: bool) -> None:
@@ -127,7 +128,7 @@ def _describe_estimator(path: str, model: Any, as_json: bool) -> None:
     classes = [str(label) for label in getattr(model, "classes_", ())]
     hidden = getattr(model, "n_hidden_", None)
     if as_json:
-        common.as_json(
+        terminal.print_json(
             {
                 "file": path,
                 "kind": type(model).__name__,
@@ -140,10 +141,10 @@ def _describe_estimator(path: str, model: Any, as_json: bool) -> None:
     parts = [counted(len(columns), "column")]
     parts += [f"{counted(len(classes), 'class', 'classes')} ({shortened(classes, 5)})"] if classes else []
     parts += [counted(hidden, "hidden state")] if isinstance(hidden, int) else []
-    say(visible(f"{type(model).__name__}, learnt from a table: {', '.join(parts)}"))
+    print_text(visible(f"{type(model).__name__}, learnt from a table: {', '.join(parts)}"))
     lines = [[one["column"], one["kind"], _levels(one["levels"])] for one in columns]
-    say(common.aligned(["column", "kind", "levels"], lines, left=3))
-    say(f"\n{_commands_for(model)}")
+    print_text(terminal.aligned(["column", "kind", "levels"], lines, left=3))
+    print_text(f"\n{_commands_for(model)}")
 
 
 def _commands_for(model: Any) -> str:
@@ -286,20 +287,20 @@ def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[
     "--criterion", type=click.Choice(["bic", "aic", "held_out"]), default="bic", show_default=True, help="What decides."
 )
 @click.option("--epochs", type=click.IntRange(1), help="The limit of epochs of learning. [1000]")
-@click.option("--smoothing", type=common.FiniteRange(0, common.MOST_SMOOTHING),
+@click.option("--smoothing", type=shared_options.FiniteRange(0, shared_options.MOST_SMOOTHING),
               help="Count added to every cell of every table. [0.01]")  # fmt: skip
 @click.option(
     "--starts", type=click.IntRange(1), help="Random initialisations for each number of states; the best is kept. [4]"
 )
-@common.schema
+@shared_options.schema
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
 @click.option(
     "--weights", metavar="COLUMN", help="The column with the weight of each row: how many equal rows it stands for."
 )
 @click.option("--picture", metavar="FILE", help="Also draw it, to this file (.svg, .png, .pdf).")
-@common.stream_option
-@common.reading
-@common.json_option
+@shared_options.stream_option
+@shared_options.reading
+@shared_options.json_option
 def compare(data: str, sizes: str | None, criterion: str, epochs: int | None, smoothing: float | None,
             starts: int | None, bins: int, max_levels: int, seed: int, weights: str | None, picture: str | None,
             streamed: bool, as_json: bool, **options: Any) -> None:  # fmt: skip
@@ -310,18 +311,18 @@ def compare(data: str, sizes: str | None, criterion: str, epochs: int | None, sm
     """
     from ..estimators import LatentClassModel
 
-    common.check_picture(picture)
-    tried = None if sizes is None else [common.state_count_of(part, "--sizes") for part in sizes.split(",")]
+    output_files.check_picture(picture)
+    tried = None if sizes is None else [shared_options.state_count_of(part, "--sizes") for part in sizes.split(",")]
     table: Any
     weight: Any = weights
     if streamed or is_many(data):
-        table = common.stream(data, **options)
+        table = input_files.stream(data, **options)
     else:
-        table, weight = common.weighted(common.read(data, **options), weights)
-        common.check_finite(table, data)
+        table, weight = input_files.weighted(input_files.read(data, **options), weights)
+        input_files.check_finite(table, data)
     model = LatentClassModel(
         criterion=criterion, n_bins=bins, max_levels=max_levels, random_state=seed, verbose=0 if as_json else 1,
-        **common.those_given(n_epochs=epochs, smoothing=smoothing, n_init=starts),
+        **shared_options.those_given(n_epochs=epochs, smoothing=smoothing, n_init=starts),
     )  # fmt: skip
     with stoppable() as stopped:
         model._stop = stopped
@@ -331,14 +332,16 @@ def compare(data: str, sizes: str | None, criterion: str, epochs: int | None, sm
         from .. import plots
 
         plots.save(plots.selection(found), picture)
-        common.confirm(picture)
+        output_files.confirm(picture)
     if as_json:
         best = found.best.n_hidden
-        common.as_json({"criterion": criterion, "best": best, "interrupted": interrupted, "tried": found.as_dicts()})
+        terminal.print_json(
+            {"criterion": criterion, "best": best, "interrupted": interrupted, "tried": found.as_dicts()}
+        )
     else:
-        say(str(found))
+        print_text(str(found))
         if interrupted:
-            say(CHOICE_CUT_SHORT)
+            print_text(CHOICE_CUT_SHORT)
         if tried is not None and found.best.n_hidden == max(tried) > 1 and not interrupted:
-            say("The best is the largest number that was tried: larger ones may be better still.")
+            print_text("The best is the largest number that was tried: larger ones may be better still.")
     stopped.end()

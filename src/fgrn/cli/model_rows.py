@@ -9,8 +9,9 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from ..core.exceptions import FgrnWarning, SchemaError, TableFileError, did_you_mean, near_names, shortened
-from . import common
-from .wording import spoken, tell
+from . import input_files
+from .terminal import print_message
+from .wording import spoken
 
 if TYPE_CHECKING:
     from ..estimators._base import LatentEstimator
@@ -27,11 +28,11 @@ class Remarks:
         self._words: dict[str, str] = {}
         self._times: Counter[str] = Counter()
 
-    def say(self, text: str) -> None:
+    def remark(self, text: str) -> None:
         """Print a remark unless it was printed before."""
         if text not in self._said:
             self._said.add(text)
-            tell(text)
+            print_message(text)
 
     def no_number(self, column: str, word: str, times: int) -> None:
         """Count a word in a column of numbers."""
@@ -42,7 +43,7 @@ class Remarks:
         """Print the remarks that need all batches."""
         for column, word in self._words.items():
             count = "once" if self._times[column] == 1 else f"{self._times[column]:,} times"
-            self.say(f"{word!r} in column {column!r} is not a number: taken as unknown{self._kept}, {count}.")
+            self.remark(f"{word!r} in column {column!r} is not a number: taken as unknown{self._kept}, {count}.")
 
 
 def matching(model: LatentEstimator, table: Any, remarks: Remarks | None = None) -> Any:
@@ -65,7 +66,7 @@ def matching(model: LatentEstimator, table: Any, remarks: Remarks | None = None)
         others = [name for name in present if name not in model.schema_]
         near = dict.fromkeys(one for name in gone for one in near_names(name, others)[:1])
         hint = f" {did_you_mean(near)}" if near else ""
-        mine.say(f"{shortened(gone)} not in this table: taken as unknown.{hint}")
+        mine.remark(f"{shortened(gone)} not in this table: taken as unknown.{hint}")
     found = {
         name: _as_learnt(present[name], model.schema_[name], mine) if name in present else pa.nulls(table.num_rows)
         for name in names
@@ -111,7 +112,7 @@ def matched(model: LatentEstimator, rows: Stream, quiet: bool = False, kept: boo
     """
     remarks, first = Remarks(kept), 0
     told: set[type[Warning]] = set()
-    for table in common.finite(rows, model.schema_):
+    for table in input_files.finite(rows, model.schema_):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             yield table, matching(model, table, remarks)
@@ -120,10 +121,10 @@ def matched(model: LatentEstimator, rows: Stream, quiet: bool = False, kept: boo
                 continue
             told.add(one.category)
             where = f"in rows {first:,} to {first + table.num_rows - 1:,}: " if first else ""
-            remarks.say(where + spoken(one.message.shifted(first)))
+            remarks.remark(where + spoken(one.message.shifted(first)))
         first += table.num_rows
     if not quiet:
         remarks.print_collected()
-        common.tell_left_out(rows)
+        input_files.report_left_out(rows)
     if not first:
         raise TableFileError(f"{rows.called} holds no rows. A table has a line of names and at least one more.")

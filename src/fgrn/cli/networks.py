@@ -11,11 +11,12 @@ import numpy as np
 
 from ..core.exceptions import FgrnError, WiringError, counted, shortened, visible
 from ..files.formats import FORMATS, READ_ONLY, READABLE, RESCALE, UNREADABLE
-from . import common
+from . import input_files, output_files, shared_options, terminal
 from .answers import Answer
 from .given import code_of, given_help, known_of, parted, rows_of, with_evidence_added
+from .terminal import print_text
 from .without_effect import READING, refuse_without_effect
-from .wording import say, spoken
+from .wording import spoken
 
 if TYPE_CHECKING:
     from ..bayes.bayesian import BayesianNetwork
@@ -74,7 +75,7 @@ def any_model_of(
     model = _loaded(path, slices)
     if isinstance(model, _kinds()):
         return cast("FactoredModel | InfluenceDiagram", model)
-    use = common.use_of(path, model)
+    use = input_files.use_of(path, model)
     if use is not None:
         raise FgrnError(
             f"{path!r} holds a model of the class {type(model).__name__}, and a Bayesian network or factor graph is "
@@ -111,7 +112,9 @@ def model_of(path: str, format: str | None = None, rescale: bool = False) -> Fac
     return model
 
 
-def format_option(name: str, which: str, known: tuple[str, ...]) -> Callable[[common.Command], common.Command]:
+def format_option(
+    name: str, which: str, known: tuple[str, ...]
+) -> Callable[[shared_options.Command], shared_options.Command]:
     """Return the option for the format of a file."""
     told = f"Format of {which}. [by its name]"
     return click.option(f"--{name}", f"{name}_", type=click.Choice(known), help=told)
@@ -154,9 +157,9 @@ def summary(path: str, as_json: bool, rescale: bool = False) -> None:
             {"name": variable.name, "states": list(variable.labels), word: beside[variable.name]}
             for variable in model.variables
         ]
-        common.as_json({**found, "listed": listed})
+        terminal.print_json({**found, "listed": listed})
         return
-    say("\n".join(map(visible, _summary_lines(found))) + "\n")
+    print_text("\n".join(map(visible, _summary_lines(found))) + "\n")
     heads = ["variable", "states", "", word]
     rows = [
         [
@@ -167,17 +170,17 @@ def summary(path: str, as_json: bool, rescale: bool = False) -> None:
         ]
         for variable in model.variables
     ]
-    say(common.aligned(heads, rows, left=4))
+    print_text(terminal.aligned(heads, rows, left=4))
 
 
 def print_description(path: str, model: Any, as_json: bool) -> None:
     """Print the description of a model that is neither a Bayesian network nor an estimator, and its commands."""
-    use = common.use_of(path, model)
+    use = input_files.use_of(path, model)
     if as_json:
-        common.as_json({"file": path, "kind": type(model).__name__, "description": repr(model)})
+        terminal.print_json({"file": path, "kind": type(model).__name__, "description": repr(model)})
     else:
-        say(visible(repr(model), lines=True))
-        say(visible(f"\nWhat to do: {use}.", lines=True))
+        print_text(visible(repr(model), lines=True))
+        print_text(visible(f"\nWhat to do: {use}.", lines=True))
 
 
 def _neighbours(model: FactoredModel) -> dict[str, list[str]]:
@@ -261,7 +264,7 @@ def _summary_lines(found: Mapping[str, Any]) -> Iterator[str]:
               help="With --voi: what observing a variable costs, in nats. Repeatable.")  # fmt: skip
 @click.option("--sensitivity", metavar="NAME=STATE",
               help="Sensitivity: the numbers of tables that the probability of a state depends on most.")  # fmt: skip
-@click.option("--spread", type=common.FiniteRange(0, 1, min_open=True), metavar="SHARE",
+@click.option("--spread", type=shared_options.FiniteRange(0, 1, min_open=True), metavar="SHARE",
               help="With --sensitivity: the fraction by which each number is varied. [0.1]",
               )  # fmt: skip
 @click.option("--picture", metavar="FILE", help="With --sensitivity: also draw it, to this file (.svg, .png, .pdf).")
@@ -288,9 +291,9 @@ def _summary_lines(found: Mapping[str, Any]) -> Iterator[str]:
     "-o", "--output", metavar="FILE", help="Write a table: CSV, TSV or Parquet by its name; - is standard output."
 )
 @format_option("from", "NETWORK", (*FORMATS, *READ_ONLY))
-@common.rescale_option
-@common.reading
-@common.json_option
+@shared_options.rescale_option
+@shared_options.reading
+@shared_options.json_option
 def query(
     network: str, given: tuple[str, ...], evidence: str | None, targets: tuple[str, ...], most_probable: bool,
     map_of: str | None, set_to: tuple[str, ...], voi: str | None, costs: tuple[str, ...], sensitivity: str | None,
@@ -339,10 +342,10 @@ def query(
         ("seed", bool(drawn) or method == "sampling", "--sample and --method sampling"),
         (READING, evidence is not None or learnt_from is not None, "the tables of --evidence and --learnt-from"),
     )
-    common.check_picture(picture)
+    output_files.check_picture(picture)
     if output:
-        common.check_table(output, as_json)
-        common.check_other(output, {"NETWORK": network, "--evidence": evidence, "--learnt-from": learnt_from})
+        output_files.check_table(output, as_json)
+        output_files.check_other(output, {"NETWORK": network, "--evidence": evidence, "--learnt-from": learnt_from})
     model = model_of(network, from_, rescale)
     states: dict[str, Any] = {}
     directed_only = [("--do", set_to), ("--voi", voi), ("--sensitivity", sensitivity), ("--interval", interval)]
@@ -462,11 +465,11 @@ def draw_graph(
             raise click.UsageError("An influence diagram is drawn without evidence: leave out --given.")
         plots.save(plots.graph(model), output)
         if as_json:
-            common.as_json({"file": output})
+            terminal.print_json({"file": output})
         return
     known = {name: [value] for name, value in known_of(model, given).items()}
     plots.save(plots.graph(model, known or None, method=method, **options), output)
     if as_json:
         seen = model.propagate(known or None, method=method)
         beliefs = {name: seen.belief(name) for name in model.names}
-        common.as_json({"file": output, "log_likelihood": float(seen.log_likelihood[0]), "beliefs": beliefs})
+        terminal.print_json({"file": output, "log_likelihood": float(seen.log_likelihood[0]), "beliefs": beliefs})

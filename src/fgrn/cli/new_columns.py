@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from .wording import tell
+from .terminal import print_message
 
 
 class NewColumns:
@@ -26,4 +26,4 @@ class NewColumns:
         """Print which columns were written under other names."""
         if self._renamed:
             pairs = ", ".join(f"{name!r} is written as {found!r}" for name, found in self._renamed.items())
-            tell(f"The table has columns of these names already: {pairs}.")
+            print_message(f"The table has columns of these names already: {pairs}.")

@@ -12,11 +12,11 @@ import numpy as np
 from ..core.exceptions import FgrnError, FgrnWarning, ImpossibleEvidence, shortened, unknown_name
 from ..tables.missing import MISSING
 from ..tables.writer import table_writer
-from . import common, model_rows
+from . import input_files, model_rows, output_files, shared_options, terminal
 from .given import parted
 from .new_columns import NewColumns
+from .terminal import print_message, print_text
 from .without_effect import READING, refuse_without_effect
-from .wording import say, tell
 
 output_option = click.option("-o", "--output", default="-", show_default=True, metavar="FILE",
                              help="CSV, TSV or Parquet by its name; - is standard output, as CSV.")  # fmt: skip
@@ -28,9 +28,9 @@ output_option = click.option("-o", "--output", default="-", show_default=True, m
 @output_option
 @click.option("--proba/--no-proba", default=True, show_default=True, help="Also write the probability of each class.")
 @click.option("--keep/--no-keep", default=True, show_default=True, help="Also write the columns of DATA.")
-@common.unseen_option
-@common.reading
-@common.json_option
+@shared_options.unseen_option
+@shared_options.reading
+@shared_options.json_option
 def predict(
     model: str, data: str, output: str, proba: bool, keep: bool, unseen: str | None, as_json: bool, **options: Any
 ) -> None:
@@ -40,26 +40,28 @@ def predict(
     standard input. Rows are read and written in batches, in their order, so that they need not fit into memory.
     """
     refuse_without_effect(("keep", not (as_json and keep), "tables, not JSON"))
-    common.check_table(output, as_json)
-    common.check_other(output, {"DATA": data, "MODEL": model})
-    estimator = common.estimator(model, unseen)
+    output_files.check_table(output, as_json)
+    output_files.check_other(output, {"DATA": data, "MODEL": model})
+    estimator = input_files.estimator(model, unseen)
     if not (hasattr(estimator, "predict") and hasattr(estimator, "predict_proba")):  # an imputer has the second alone
         raise FgrnError(
             f"{model!r} is a {type(estimator).__name__}, which has no classes to predict.",
             remedies="use `fgrn complete`, which fills in any column",
         )
     if hasattr(estimator, "forecast"):
-        _predict_sequences(estimator, common.read_for(estimator, data, **options), output, proba, keep, as_json)
+        _predict_sequences(estimator, input_files.read_for(estimator, data, **options), output, proba, keep, as_json)
         return
     classes = estimator.classes_ if hasattr(estimator, "classes_") else np.arange(estimator.n_hidden_)
     if as_json:
-        found = estimator.predict_proba(model_rows.matching(estimator, common.read_for(estimator, data, **options)))
+        found = estimator.predict_proba(
+            model_rows.matching(estimator, input_files.read_for(estimator, data, **options))
+        )
         _print_predictions(classes[found.argmax(axis=1)], map(str, classes), found if proba else None)
         return
     word = estimator._y_name if hasattr(estimator, "classes_") else "cluster"
     written, beside = 0, NewColumns()
     with table_writer(output) as out:
-        for table, known in model_rows.matched(estimator, common.stream_for(estimator, data, **options)):
+        for table, known in model_rows.matched(estimator, input_files.stream_for(estimator, data, **options)):
             beliefs = estimator.predict_proba(known)
             columns = {name: table[name] for name in table.column_names} if keep else {}
             new: dict[str, Any] = {
@@ -71,7 +73,7 @@ def predict(
             out.write({**columns, **new})
             written += table.num_rows
     beside.print_renamed()
-    common.confirm(output, written)
+    output_files.confirm(output, written)
 
 
 def _print_predictions(predicted: np.ndarray, labels: Iterable[str], beliefs: np.ndarray | None) -> None:
@@ -80,7 +82,7 @@ def _print_predictions(predicted: np.ndarray, labels: Iterable[str], beliefs: np
     if beliefs is not None:
         for row, shares in zip(rows, beliefs.tolist(), strict=True):
             row["probabilities"] = dict(zip(names, shares, strict=True))
-    common.as_json(rows)
+    terminal.print_json(rows)
 
 
 def _predict_sequences(estimator: Any, table: Any, output: str, proba: bool, keep: bool, as_json: bool) -> None:
@@ -102,7 +104,7 @@ def _predict_sequences(estimator: Any, table: Any, output: str, proba: bool, kee
             new[beside.unused_name(f"P(state = {label})", columns)] = beliefs[:, position]
     with table_writer(output) as out:
         out.write({**columns, **new})
-    common.confirm(output, table.num_rows)
+    output_files.confirm(output, table.num_rows)
 
 
 def sequence_and_time(estimator: Any, table: Any) -> dict[str, list[Any]]:
@@ -125,9 +127,9 @@ def sequence_and_time(estimator: Any, table: Any) -> dict[str, list[Any]]:
 )
 @click.option("--class", "target", help="The class or cluster to explain. [the most probable one]")
 @click.option("--picture", metavar="FILE", help="Also draw it, to this file (.svg, .png, .pdf).")
-@common.unseen_option
-@common.reading
-@common.json_option
+@shared_options.unseen_option
+@shared_options.reading
+@shared_options.json_option
 def explain(model: str, data: str | None, row: int, given: tuple[str, ...], target: str | None, picture: str | None,
             unseen: str | None, as_json: bool, **options: Any) -> None:  # fmt: skip
     """Explain the class of a row: what each value adds to the log-odds.
@@ -135,13 +137,13 @@ def explain(model: str, data: str | None, row: int, given: tuple[str, ...], targ
     MODEL is a file written by `fgrn fit`. The contributions sum to the log-odds of the row.
     """
     refuse_without_effect((f"row {READING}", data is not None, "DATA"))
-    common.check_picture(picture)
-    estimator = common.estimator(model, unseen)
+    output_files.check_picture(picture)
+    estimator = input_files.estimator(model, unseen)
     if not hasattr(estimator, "explain"):
         raise FgrnError(f"{model!r} is a {type(estimator).__name__}, which has no classes to explain.")
     values: dict[str, Any] = {}
     if data is not None:
-        table = model_rows.matching(estimator, common.read_for(estimator, data, **options))
+        table = model_rows.matching(estimator, input_files.read_for(estimator, data, **options))
         if not 0 <= row < table.num_rows:
             raise FgrnError(f"There is no row {row}; {data!r} has {table.num_rows:,}, counted from 0.")
         values = {name: table[name][row].as_py() for name in table.column_names}
@@ -160,11 +162,11 @@ def explain(model: str, data: str | None, row: int, given: tuple[str, ...], targ
         from .. import plots
 
         plots.save(plots.explanation(found), picture)
-        common.confirm(picture)
+        output_files.confirm(picture)
     if as_json:
-        common.as_json({**found.__dict__})
+        terminal.print_json({**found.__dict__})
     else:
-        say(str(found))
+        print_text(str(found))
 
 
 def _class_column(estimator: Any) -> list[str]:
@@ -211,8 +213,8 @@ def _class_of(estimator: Any, text: str) -> Any:
 @click.option("--only", multiple=True, metavar="NAME", help="A variable to draw, of a network; may be repeated.")
 @click.option("--method", type=click.Choice(["exact", "loopy"]), default="exact", show_default=True,
               help="loopy: an approximation, for networks too large for exact inference.")  # fmt: skip
-@common.rescale_option
-@common.json_option
+@shared_options.rescale_option
+@shared_options.json_option
 def draw(
     model: str, output: str, given: tuple[str, ...], detail: str, only: tuple[str, ...], method: str, rescale: bool,
     as_json: bool,
@@ -224,7 +226,7 @@ def draw(
     """
     from . import networks
 
-    common.check_picture(output)
+    output_files.check_picture(output)
     if networks.is_network(model, slices=True):
         networks.draw_graph(
             model, output, given, as_json, rescale, method=method, detail=detail, variables=only or None
@@ -234,7 +236,7 @@ def draw(
     else:
         _draw_network(model, output, given, as_json)
     if not as_json:
-        common.confirm(output)
+        output_files.confirm(output)
 
 
 def _draw_network(model: str, output: str, given: tuple[str, ...], as_json: bool) -> None:
@@ -256,12 +258,14 @@ def _draw_network(model: str, output: str, given: tuple[str, ...], as_json: bool
     plots.save(plots.network(net, evidence or None, always=always), output)
     absent = [name for name in getattr(found, "schema_", ()) if name not in net.observed]
     if absent:
-        tell(f"The picture leaves out {shortened(absent)}: continuous, and only variables with states are drawn.")
+        print_message(
+            f"The picture leaves out {shortened(absent)}: continuous, and only variables with states are drawn."
+        )
     if as_json:
         names = [block.variable.name for block in net.blocks if isinstance(block, Source)]
         seen = net.propagate(evidence or None, keep=[*names, *net.observed])
         beliefs = {name: seen.belief(name) for name in dict.fromkeys([*names, *net.observed])}
-        common.as_json({"file": output, "log_likelihood": float(seen.log_likelihood[0]), "beliefs": beliefs})
+        terminal.print_json({"file": output, "log_likelihood": float(seen.log_likelihood[0]), "beliefs": beliefs})
 
 
 def _evidence_of(model: Any, name: str, text: str) -> dict[str, Any]:

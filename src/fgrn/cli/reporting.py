@@ -10,9 +10,9 @@ import click
 from ..core import printing
 from ..core.exceptions import FgrnError, SchemaError, counted, shortened, visible
 from ..core.whole_file import reason_of, write_whole
-from . import common, model_rows
+from . import input_files, model_rows, output_files, shared_options, terminal
+from .terminal import print_message, print_text
 from .without_effect import READING, refuse_without_effect
-from .wording import say, tell
 
 TITLES = {"residuals": "Bivariate residuals", "profile": "Estimates on the boundary"}
 
@@ -28,8 +28,8 @@ BESIDE = 32
 @click.option("--profile", is_flag=True, help="Also show intervals from the profile likelihood of estimates on the "
               "boundary; needs DATA.")  # fmt: skip
 @click.option("--html", metavar="FILE", help="Also write the report as an HTML page.")
-@common.reading
-@common.json_option
+@shared_options.reading
+@shared_options.json_option
 def report(
     model: str,
     data: str | None,
@@ -48,9 +48,9 @@ def report(
     """
     refuse_without_effect((f"weights {READING}", data is not None, "DATA"))
     if html is not None:
-        common.check_place(html, "a page, such as report.html", "--html")
-        common.check_other(html, {"DATA": data, "MODEL": model}, "--html")
-    estimator: Any = common.estimator(model)
+        output_files.check_place(html, "a page, such as report.html", "--html")
+        output_files.check_other(html, {"DATA": data, "MODEL": model}, "--html")
+    estimator: Any = input_files.estimator(model)
     if not hasattr(estimator, "report"):
         raise FgrnError(
             f"{model!r} is a {type(estimator).__name__}, of which there is no report.",
@@ -61,7 +61,7 @@ def report(
         )
     table, weight = None, None
     if data is not None:
-        table, weight = common.weighted(common.read_for(estimator, data, **options), weights)
+        table, weight = input_files.weighted(input_files.read_for(estimator, data, **options), weights)
         gone = [name for name in estimator.schema_ if name not in table.column_names]
         if gone:
             raise SchemaError(f"A report needs all items of the model; {shortened(gone)} not in {data!r}.")
@@ -81,16 +81,16 @@ def report(
     more = {"residuals": estimator.bivariate_residuals(table, weight)} if residuals else {}
     more |= {"profile": estimator.profile_intervals(None, table, weight)} if profile else {}
     if found.other_rows and (as_json or html is not None):  # the text begins with it
-        tell(found.other_rows)
+        print_message(found.other_rows)
     if html is not None:
         _write_page(html, found._repr_html_() + "".join(one._repr_html_() for one in more.values()))
-        common.confirm(html)
+        output_files.confirm(html)
     if as_json:
-        common.as_json(found.as_dict() | {name: one.as_dicts() for name, one in more.items()})
+        terminal.print_json(found.as_dict() | {name: one.as_dicts() for name, one in more.items()})
         return
-    say(str(found))
+    print_text(str(found))
     for name, one in more.items():
-        say(f"\n{TITLES[name]}\n{one}")
+        print_text(f"\n{TITLES[name]}\n{one}")
 
 
 def _write_page(place: str, body: str) -> None:
@@ -108,7 +108,7 @@ def _write_page(place: str, body: str) -> None:
     "--most", type=click.IntRange(1), default=12, show_default=True, help="Number of values to show for each."
 )
 @click.option("--picture", metavar="FILE", help="Also draw them, to this file (.svg, .png, .pdf).")
-@common.json_option
+@shared_options.json_option
 def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> None:
     """Show the profile of each class or cluster: values more frequent there than in the baseline, largest effect first.
 
@@ -116,8 +116,8 @@ def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> Non
     mean and the standard deviation are shown. MODEL is a file written by `fgrn fit`.
     """
     refuse_without_effect(("most", not as_json, "text, not JSON"))
-    common.check_picture(picture)
-    estimator = common.estimator(model)
+    output_files.check_picture(picture)
+    estimator = input_files.estimator(model)
     found = getattr(estimator, "prototypes_", None)
     if found is None:
         raise FgrnError(f"{model!r} is a {type(estimator).__name__}, which has no classes or clusters.")
@@ -125,15 +125,15 @@ def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> Non
         from .. import plots
 
         plots.save(plots.prototypes(found), picture)
-        common.confirm(picture)
+        output_files.confirm(picture)
     if as_json:
         numbers = {
             state: {name: one._asdict() for name, one in columns.items()} for state, columns in found.numbers.items()
         }
-        common.as_json({str(state): {**columns, **numbers.get(state, {})} for state, columns in found.items()})
+        terminal.print_json({str(state): {**columns, **numbers.get(state, {})} for state, columns in found.items()})
         return
     for state in found:
-        say(f"{visible(str(state))}  ({found.shares[state]:.1%})")
+        print_text(f"{visible(str(state))}  ({found.shares[state]:.1%})")
         values = found.typical(state, most)
         room = printing.terminal_width()
         pairs = [(one.column, str(one.level)) for one in values]
@@ -142,5 +142,5 @@ def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> Non
         shown = [[name, f"{one.probability:.1%}", f"{one.lift:.2f}"] for name, one in told]
         numbers = found.told_numbers(state)
         if shown or not numbers:
-            say(common.aligned(["value", "here", "times the baseline"], shown, indent=2))
-        say("\n".join(f"  {one}" for one in [*numbers, ""]).rstrip(" "))
+            print_text(terminal.aligned(["value", "here", "times the baseline"], shown, indent=2))
+        print_text("\n".join(f"  {one}" for one in [*numbers, ""]).rstrip(" "))

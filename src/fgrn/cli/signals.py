@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from .wording import say
+from .terminal import print_text
 
 INTERRUPTED, TERMINATED = 130, 143
 """The exit status after each: 128 and the number of the signal, as shells have it."""
@@ -64,7 +64,7 @@ def stoppable(step: str = "epoch") -> Iterator[Stop]:
         if stop.status:
             raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
         stop.status = TERMINATED if number == signal.SIGTERM else INTERRUPTED
-        say(f"stopping after this {step}; once more to stop at once", err=True)
+        print_text(f"stopping after this {step}; once more to stop at once", err=True)
 
     ignored = signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
     with _handled({signal.SIGINT: asked} | ({} if ignored else {signal.SIGTERM: asked})):

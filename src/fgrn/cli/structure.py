@@ -11,11 +11,11 @@ import click
 
 from ..core.exceptions import FgrnError, LearningError, counted, nearest, shortened, visible
 from ..files.formats import EXTENSIONS
-from . import common, networks
+from . import input_files, networks, output_files, shared_options, terminal
 from .compiling import compile_for_table
 from .signals import Stop, stoppable
+from .terminal import print_message, print_text
 from .without_effect import refuse_without_effect
-from .wording import say, tell
 
 if TYPE_CHECKING:
     from ..bayes.arc_confidence import ArcConfidence
@@ -44,7 +44,7 @@ PATHS = ("hill_climbing", "tabu", "order")
               default="order", show_default=True,
               help="order: over orders of the columns, after hill climbing and a tabu search; exact: the best of all "
                    "structures, of up to 20 columns; pc: by tests of independence.")  # fmt: skip
-@click.option("--alpha", type=common.FiniteRange(0, 1, max_open=True), default=0.05, show_default=True,
+@click.option("--alpha", type=shared_options.FiniteRange(0, 1, max_open=True), default=0.05, show_default=True,
               metavar="P", help="For pc: columns are independent above this p-value.")  # fmt: skip
 @click.option(
     "--required", multiple=True, metavar="ARC", help="An arc that must be there, 'PARENT>CHILD' in quotes. Repeatable."
@@ -62,12 +62,12 @@ PATHS = ("hill_climbing", "tabu", "order")
 @click.option("--restarts", type=click.IntRange(0), metavar="NUMBER",
               help="Number of restarts from the best structure after random moves. [order: up to 8, others: 0]",
               )  # fmt: skip
-@click.option("--equivalent-size", type=common.FiniteRange(0, min_open=True), default=1.0, show_default=True,
+@click.option("--equivalent-size", type=shared_options.FiniteRange(0, min_open=True), default=1.0, show_default=True,
               help="The equivalent sample size of bdeu.")  # fmt: skip
-@click.option("--smoothing", type=common.FiniteRange(0, common.MOST_SMOOTHING), default=1.0,
+@click.option("--smoothing", type=shared_options.FiniteRange(0, shared_options.MOST_SMOOTHING), default=1.0,
               show_default=True, metavar="COUNT", help="Count added to every cell of every table.")  # fmt: skip
-@click.option("--held-out", type=common.FiniteRange(0, 1, min_open=True, max_open=True), default=0.2, show_default=True,
-              metavar="SHARE", help="The share of rows that log_likelihood holds out.")  # fmt: skip
+@click.option("--held-out", type=shared_options.FiniteRange(0, 1, min_open=True, max_open=True), default=0.2,
+              show_default=True, metavar="SHARE", help="The share of rows that log_likelihood holds out.")  # fmt: skip
 @click.option("--hidden", multiple=True, metavar="NAME=STATES",
               help="A hidden variable and its number of states; connect it by --required arcs. "
                    "Repeatable.")  # fmt: skip
@@ -79,10 +79,10 @@ PATHS = ("hill_climbing", "tabu", "order")
               help="Search in this number of bootstrap samples, and then in all rows, among the arcs in half "
                    "of the samples.")  # fmt: skip
 @click.option("--picture", metavar="FILE", help="Also draw it, to this file (.svg, .png, .pdf).")
-@common.schema
+@shared_options.schema
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
-@common.reading
-@common.json_option
+@shared_options.reading
+@shared_options.json_option
 def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | None, hidden: tuple[str, ...],
            confidence: int | None, picture: str | None, bins: int, max_levels: int, as_json: bool,
            **options: Any) -> None:  # fmt: skip
@@ -93,7 +93,7 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | N
     --method pc refuses them. Ctrl-C ends a search with the best network found so far, which is written; with
     --confidence, that of the samples which were finished.
     """
-    common.check_picture(picture)
+    output_files.check_picture(picture)
     method, score = options["method"], options["score"]
     refuse_without_effect(
         ("alpha", method == "pc", "--method pc"),
@@ -103,8 +103,8 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | N
         ("held_out", score == "log_likelihood", "--score log_likelihood"),
     )
     if output:
-        common.check_place(output, "a network, such as people.bif")
-        common.check_other(output, {"DATA": data})
+        output_files.check_place(output, "a network, such as people.bif")
+        output_files.check_other(output, {"DATA": data})
         if Path(output.removesuffix(".gz")).suffix.lower() not in (*EXTENSIONS, ".fgrn"):
             raise click.UsageError(
                 f"-o is {output!r}: the extension of its name must be that of a format: .fgrn, {', '.join(EXTENSIONS)}."
@@ -117,21 +117,21 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | N
 
     how = {name: options.pop(name) for name in SEARCH_OPTIONS}
     how["start"] = None if start is None else _arcs_of(start)
-    table = common.read(data, **options)
-    common.check_finite(table, data)
+    table = input_files.read(data, **options)
+    input_files.check_finite(table, data)
     schema = Schema.infer(table, bins=bins, max_levels=max_levels)
     codes, states = schema.codes(table), schema.states
     how["hidden"] = dict(_hidden(text) for text in hidden)
     if not hidden and all((column.codes >= 0).all() for column in codes.values()):
-        for option in filter(common.is_given, ("rounds", "draws")):
-            tell(f"--{option} has no effect: no value is missing, and no variable hidden.")
+        for option in filter(shared_options.is_given, ("rounds", "draws")):
+            print_message(f"--{option} has no effect: no value is missing, and no variable hidden.")
     names = [*states, *how["hidden"]]
     for name in ("required", "forbidden"):
         how[name] = [_arc(name, text, names) for text in how[name]]
     how["tiers"] = [_columns(text, names) for text in tiers] or None
     free = [name for name in names if len(tiers) > 1 and not any(name in tier for tier in how["tiers"])]
     if free:
-        tell(f"in no --tier, so that their arcs may have any direction: {shortened(map(repr, free))}.")
+        print_message(f"in no --tier, so that their arcs may have any direction: {shortened(map(repr, free))}.")
     path = how["method"] in PATHS
     signals = stoppable("move" if path else "sample") if path or confidence is not None else nullcontext(Stop())
     with ReadingProgress(not as_json) as reporter, signals as stopped:
@@ -146,7 +146,7 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | N
             sure = None if confidence is None else arc_confidence(codes, confidence, states=states, **how)
         except LearningError as error:
             if stopped():  # in the first sample: there is nothing to write
-                tell(error)
+                print_message(error)
                 stopped.end()
             raise
         network = search_table(codes, states=states, **how) if sure is None else sure.network()
@@ -238,24 +238,24 @@ def _tell_found(
         found |= {"score": record.score, "score_name": record.rule.name, "moves": len(record.moves),
                   "rounds": len(record.rounds), "interrupted": bool(interrupted)}  # fmt: skip
     if as_json:
-        common.as_json({**found, "written": written})
+        terminal.print_json({**found, "written": written})
         return
     averaged = ""
     if record is not None and record.rounds:
         averaged = f"; missing values averaged over in {counted(len(record.rounds), 'round')} of structural EM"
         averaged += ", each of which is exact, the whole is not" if record.method == "exact" else ""
     scored = "" if record is None else f"; {record.rule.name} score {record.score:,.2f} (larger is better)"
-    say(visible(f"{counted(len(network.names), 'column')}, {counted(len(arcs), 'arc')}, "
+    print_text(visible(f"{counted(len(network.names), 'column')}, {counted(len(arcs), 'arc')}, "
                 f"{counted(network.free_parameters, 'free parameter')}"
                 + scored + averaged))  # fmt: skip
     if interrupted:
-        say(f"interrupted: {interrupted}")
+        print_text(f"interrupted: {interrupted}")
     heads = ["column", "depends on"] if sure is None else ["parent", "child", "strength", "direction"]
     rows = (
         [[name, ", ".join(network.parents(name)) or "-"] for name in network.names]
         if sure is None
         else [[arc["parent"], arc["child"], f"{arc['strength']:.2f}", f"{arc['direction']:.2f}"] for arc in arcs]
     )
-    say(common.aligned(heads, rows, left=2))
+    print_text(terminal.aligned(heads, rows, left=2))
     for path in written:
-        common.confirm(path)
+        output_files.confirm(path)

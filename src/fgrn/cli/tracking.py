@@ -13,11 +13,11 @@ from ..core.exceptions import FgrnError, counted, unknown_name
 from ..files.formats import READABLE
 from ..tables.missing import MISSING
 from ..tables.writer import table_writer
-from . import common
+from . import input_files, output_files, shared_options, terminal
 from .given import column_of, known_columns
 from .predicting import output_option
+from .terminal import print_message
 from .without_effect import refuse_without_effect
-from .wording import tell
 
 if TYPE_CHECKING:
     from ..bayes.dynamic import DynamicBayesianNetwork
@@ -54,7 +54,7 @@ class TrackedRows:
 
         labels = {str(label) for variable in model.variables for label in variable.labels}
         options["missing"] = options["missing"] or tuple(code for code in MISSING if code not in labels)
-        table = common.read(path, **options)
+        table = input_files.read(path, **options)
         named = sequence if sequence is not None or model.sequence not in table.column_names else model.sequence
         check_two_columns(named, time)
         self._title = "sequence" if named is None or named in ("step", *model.names) else named
@@ -97,11 +97,11 @@ class TrackedRows:
 def write_records(records: list[dict[str, Any]], output: str, as_json: bool) -> None:
     """Write the results for each row, as a table or as JSON."""
     if as_json:
-        common.as_json(records)
+        terminal.print_json(records)
         return
     with table_writer(output) as out:
         out.write({name: [one[name] for one in records] for name in records[0]} if records else {})
-    common.confirm(output, len(records))
+    output_files.confirm(output, len(records))
 
 
 @click.command(epilog="\b\nExamples\n  fgrn track machine.fgrn log.csv --sequence machine --time hour -o states.csv\n"
@@ -119,11 +119,11 @@ def write_records(records: list[dict[str, Any]], output: str, as_json: bool) -> 
 @click.option(
     "--epochs", type=click.IntRange(1), default=50, show_default=True, help="With --learn: the limit of epochs."
 )
-@click.option("--smoothing", type=common.FiniteRange(0, common.MOST_SMOOTHING), default=0.01, show_default=True,
-              help="With --learn: count added to every cell of every table.")  # fmt: skip
+@click.option("--smoothing", type=shared_options.FiniteRange(0, shared_options.MOST_SMOOTHING), default=0.01,
+              show_default=True, help="With --learn: count added to every cell of every table.")  # fmt: skip
 @output_option
-@common.reading
-@common.json_option
+@shared_options.reading
+@shared_options.json_option
 def track(
     network: str, data: str, method: str, sequence: str | None, time: str | None, learnt: str | None, epochs: int,
     smoothing: float, output: str, as_json: bool, **options: Any,
@@ -135,11 +135,11 @@ def track(
     `fgrn forecast` predicts the slices after the last rows.
     """
     refuse_without_effect(("epochs smoothing", learnt is not None, "--learn"))
-    common.check_table(output, as_json)
-    common.check_other(output, {"DATA": data, "NETWORK": network})
+    output_files.check_table(output, as_json)
+    output_files.check_other(output, {"DATA": data, "NETWORK": network})
     if learnt is not None:
-        common.check_place(learnt, option="--learn")
-        common.check_other(learnt, {"DATA": data, "-o": output}, "--learn")
+        output_files.check_place(learnt, option="--learn")
+        output_files.check_other(learnt, {"DATA": data, "-o": output}, "--learn")
     model = dynamic_of(network)
     if model is None:
         raise FgrnError(
@@ -153,7 +153,7 @@ def track(
         history = model.learn(rows.columns, epochs=epochs, smoothing=smoothing, tolerance=TOLERANCE, accelerate=True)
         model.save(learnt)
         warn_if_gaining("Learning", history, epochs, TOLERANCE, span=3)
-        tell(
+        print_message(
             f"written: {learnt} ({counted(history.epochs, 'epoch')}, log-likelihood {history.per_row[-1]:.4f} per row)"
         )
     if method == "path":

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from . import common
+from . import shared_options
 
 READING = "format_ delimiter encoding decimal no_header missing drop on_bad cache"
-"""The options of `common.reading`, for a command that reads a table only if one is given."""
+"""The options of `shared_options.reading`, for a command that reads a table only if one is given."""
 
 
 def refuse_without_effect(*rules: tuple[str, bool, str]) -> None:
@@ -19,7 +19,7 @@ def refuse_without_effect(*rules: tuple[str, bool, str]) -> None:
     """
     params = {one.name: one for one in click.get_current_context().command.params}
     for names, has_effect, purpose in rules:
-        given = [name for name in names.split() if not has_effect and common.is_given(name)]
+        given = [name for name in names.split() if not has_effect and shared_options.is_given(name)]
         if given:
             option = max(params[given[0]].opts, key=len)
             raise click.UsageError(f"{option} is for {purpose}, and has no effect here: leave it out.")

@@ -7,7 +7,7 @@ from shlex import quote
 
 import click
 
-from ..core.exceptions import NetworkFileError, Remedy, Report, Wording, visible
+from ..core.exceptions import NetworkFileError, Remedy, Report, Wording
 from .constraining import FORMS
 
 OPTIONS = {
@@ -152,13 +152,3 @@ def spoken(message: object, command: click.Command | None = None) -> str:
     context = click.get_current_context(silent=True)
     running = command or (None if context is None else context.command)
     return message.worded(Options(running, isinstance(message, NetworkFileError)))
-
-
-def say(text: str, err: bool = False) -> None:
-    """Print lines of text, on standard output or error."""
-    click.echo(visible(text, lines=True), err=err)
-
-
-def tell(message: object) -> None:
-    """Print an error, a warning or a remark on standard error, as one line."""
-    click.echo(f"fgrn: {visible(message if isinstance(message, str) else spoken(message))}", err=True)

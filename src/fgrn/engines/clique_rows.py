@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 NOTHING = np.zeros(0)
 
-LANE_BYTES = 2**17
-"""Of the product over the largest clique in all lanes: it stays in the second-level cache."""
+LANE_BYTES = 2**23
+"""Of the messages and the product over the largest clique in all lanes: in main memory lanes would be slower."""
 
 MOST_LANES, FEWEST_LANES = 64, 8
 FEWEST_ROWS = 8
@@ -35,14 +35,16 @@ def lanes_for(plan: Plan, program: Program, tape: Tape, evidence: Evidence) -> i
     inside = any(plan.reader[edge] for edge in evidence.edges())
     if inside or merged < len(plan.source_edge):
         return 0
-    lanes = LANE_BYTES // (8 * tape.largest_space)
-    return 0 if lanes < FEWEST_LANES else min(MOST_LANES, lanes - lanes % FEWEST_LANES)
+    fitting = LANE_BYTES // (8 * (tape.width + tape.largest_space))
+    lanes = min(fitting, MOST_LANES, evidence.rows + FEWEST_LANES - 1)
+    return lanes - lanes % FEWEST_LANES
 
 
-def messages(loaded: Loaded, rows: slice) -> tuple[Buffers, np.ndarray]:
-    """Return the marginals of a junction tree, and which rows were computed singly."""
+def messages(loaded: Loaded, rows: slice, room: dict[str, np.ndarray]) -> tuple[Buffers, np.ndarray]:
+    """Return the marginals of a junction tree, in the array of `room`, and which rows were computed singly."""
     mine, count = loaded.prepared, rows.stop - rows.start
-    marginal, nothing = np.empty((count, mine.width)), np.empty((count, 0))
+    marginal = room["marginal"] if "marginal" in room else np.empty((count, mine.width))
+    nothing = np.empty((count, 0))
     unknown = np.zeros((0, mine.plan.edges), dtype=np.bool_)
     scale, doubtful = _run_lanes(loaded, rows, marginal)
     where = np.flatnonzero(doubtful)
@@ -83,7 +85,7 @@ def _run_lanes(
     if not loaded.is_deep:
         work = Lanes(
             np.uint64(lanes), aligned_zeros(tape.width * lanes), np.zeros(tape.known_width, dtype=np.bool_),
-            np.ones(tape.known_width * lanes), aligned_zeros((tape.largest_space + tape.largest_end + 2) * lanes),
+            np.ones(tape.known_width * lanes), aligned_zeros((tape.largest_space + tape.largest_end) * lanes),
             np.empty(lanes), np.empty(lanes), np.zeros(lanes),
         )  # fmt: skip
         kernels.cliques(

@@ -80,7 +80,7 @@ class Loaded:
         if mine.shown_leg is not None:
             buffers, doubtful = self._leg_messages(mine.shown_leg, rows, room)
         elif mine.kernel == "lanes":
-            return clique_rows.messages(self, rows)
+            return clique_rows.messages(self, rows, room or {})
         else:
             work, known = mine.workspace()
             buffers, doubtful = self._run(rows, mine.block, work, known, work, known, spare=spare)

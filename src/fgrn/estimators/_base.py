@@ -16,11 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 from ..bayes.tree_mixture import TreeMixture
 from ..core.exceptions import InterruptedWarning, LearningError, Remedy, warn
 from ..core.labels import Label
+from ..core.learning_defaults import ONLINE_POWER
 from ..core.progress import LearningProgress, ReadingProgress
 from ..engines import engine_names
 from ..flow.em import History
 from ..flow.evidence import encode
-from ..flow.online import POWER, Online
+from ..flow.online import Online
 from ..graph.network import Network
 from ..learning.checkpoints import Checkpoint, Journal, Returned, open_journal
 from ..queries.completion import impute
@@ -65,7 +66,7 @@ class LatentEstimator(HiddenNames):
     }
 
     _stop: Callable[[], bool] | None = None  # asked after every epoch
-    _power = POWER
+    _power = ONLINE_POWER
     _least_prior = 0.0  # of a state that no row has had yet, in learning from batches
     _journal: Journal | None = None  # while `fit` runs
     network_: Network

@@ -103,7 +103,7 @@ class Start:
         """Whether too many epochs have passed since the held-out likelihood was best."""
         if rule.patience is None or not self.validations:
             return False
-        return len(self.validations) - 1 - int(np.argmax(self.validations)) >= rule.patience
+        return len(self.validations) - 1 - self.validations.largest_at >= rule.patience
 
 
 class Keeper(Protocol):
@@ -129,7 +129,7 @@ def learn(
     smoothing: Smoothing,
     watch: Watcher | None = None,
     keeper: Keeper | None = None,
-    starts_at_once: int = 1,
+    start_threads: int = 1,
     starts_together: int = 1,
 ) -> tuple[Parameters, History]:
     """Run EM from several starts and return the best; the first start continues from the given parameters.
@@ -166,7 +166,7 @@ def learn(
         yield from _epochs(esteps, spec, origin, starts[number], rule, smoothing, number, watched, keep)
         if rule.starts > 1 and starts[number].final is None:  # the last update is not in the history yet
             if starts[number].validations:
-                final = max(starts[number].validations)
+                final = starts[number].validations[starts[number].validations.largest_at]
             else:
                 (counted,) = yield EpochRequest(starts[number].parameters.values)
                 final = counted.objective
@@ -174,7 +174,7 @@ def learn(
 
     mstep = engine_mstep(spec, smoothing) if esteps.cycles is None else None
     counted = partial(_counted, esteps.whole, esteps.together, spec, smoothing, mstep)
-    StartQueue(map(run, range(rule.starts)), counted, starts_together, starts_at_once).run()
+    StartQueue(map(run, range(rule.starts)), counted, starts_together, start_threads).run()
     finals = [start.final for start in starts] if rule.starts > 1 else []
     best = int(np.argmax(np.array(finals, dtype=np.float64))) if finals else 0
     learnt, history = outcome(starts, best, finals, spec.layout)
@@ -372,9 +372,9 @@ def _validated(esteps: ESteps, start: Start, parameters: Parameters) -> tuple[Se
     """Return the held-out likelihoods including that of these parameters, and the parameters with the largest."""
     if esteps.held_out is None:
         return start.validations, None
-    score = esteps.score(parameters.values)
-    is_best = not start.validations or score > max(start.validations) or start.best is None
-    return start.validations.and_one(score), parameters.values if is_best else start.best
+    validations = start.validations.and_one(esteps.score(parameters.values))
+    is_best = validations.largest_at == len(validations) - 1 or start.best is None
+    return validations, parameters.values if is_best else start.best
 
 
 def _ended(

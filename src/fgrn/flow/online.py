@@ -26,14 +26,12 @@ import numpy as np
 
 from ..core import settings
 from ..core.exceptions import LearningError
+from ..core.learning_defaults import ONLINE_POWER
 from ..plan.plan import Layout, Plan
 from .counts import CountingMethod, Counts, decayed
 from .em_settings import Rule
 from .esteps import Cannot, EStep
 from .mstep import Smoothing
-
-POWER = 0.6
-"""The default power of online steps: how fast old counts are forgotten."""
 
 ROUNDING = 1e-9
 """The relative rounding error of a number of rows that is converted to tables and back."""
@@ -54,7 +52,7 @@ class Online:
         running: expected counts per row, in the plan's layout.
     """
 
-    power: float = POWER
+    power: float = ONLINE_POWER
     effective_size: float | None = None
     batches: int = 0
     weight: float = 0.0

@@ -12,13 +12,17 @@ class Series(Sequence[float]):
     """A sequence that does not change: one number more makes another one, in the memory of the first.
 
     So ten thousand epochs take the time of ten thousand numbers, not of their copies after every epoch.
+
+    Attributes:
+        largest_at: the index of its largest number, the first if there are several; -1 if it is empty.
     """
 
-    __slots__ = ("_count", "_numbers")
+    __slots__ = ("_count", "_numbers", "largest_at")
 
     def __init__(self, numbers: Iterable[float] = ()) -> None:
         self._numbers = list(numbers)
         self._count = len(self._numbers)
+        self.largest_at = max(range(self._count), key=self._numbers.__getitem__, default=-1)
 
     def and_one(self, number: float) -> Series:
         """Return the sequence with one number more."""
@@ -27,6 +31,8 @@ class Series(Sequence[float]):
         found._numbers = self._numbers if goes_on else self._numbers[: self._count]
         found._numbers.append(number)
         found._count = self._count + 1
+        is_largest = self._count == 0 or number > self._numbers[self.largest_at]
+        found.largest_at = self._count if is_largest else self.largest_at
         return found
 
     def __len__(self) -> int:

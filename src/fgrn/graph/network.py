@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -19,22 +19,14 @@ from ..core import settings
 from ..core.digests import digest
 from ..core.exceptions import FgrnError, ImpossibleEvidence, LearningError
 from ..core.labels import labels_of_codes
+from ..core.learning_defaults import EPOCHS_PER_CHECKPOINT, ONLINE_POWER
 from ..core.settings import Name
-from ..flow import em, messages
+from ..flow import messages
 from ..flow.conflicts import explained
 from ..flow.evidence import known_names
-from ..flow.leaf_estep import LeafEStep, RowEStep
 from ..flow.marginals import refuse_impossible
 from ..flow.messages import Messages, Round
-from ..flow.mstep import Smoothing
-from ..flow.online import POWER, Online, OnlineEStep, check_online, expected, without_smoothing
-from ..learning import checkpoints
-from ..learning.convergence import warn_of_usual_epochs
-from ..learning.encoding import table_elsewhere
 from ..learning.execution import engine_for, merging
-from ..learning.layers import steps
-from ..learning.learn import EStepOf, Training, estep_over
-from ..learning.validation import check_patience, split_off
 from ..plan.plan import Plan
 from ..plan.schedule import Programs
 from ..queries.assignments import Assignments
@@ -43,6 +35,13 @@ from ..queries.sampling import sampled
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
 from .wired_model import WiredModel
+
+if TYPE_CHECKING:  # what learning needs is imported when something is learnt
+    from ..flow import em
+    from ..flow.leaf_estep import RowEStep
+    from ..flow.online import Online
+    from ..learning import checkpoints
+    from ..learning.learn import EStepOf
 
 
 class Network(WiredModel, Queries):
@@ -194,7 +193,7 @@ class Network(WiredModel, Queries):
         watch: em.Watcher | None = None,
         online: Online | None = None,
         checkpoint: checkpoints.Place = None,
-        every: int = checkpoints.EVERY,
+        every: int = EPOCHS_PER_CHECKPOINT,
         resume: bool = False,
         executor: Any = None,
     ) -> em.History:
@@ -253,6 +252,13 @@ class Network(WiredModel, Queries):
         Names of tables are those of the SISO blocks' outputs or of their tie, names of priors those of the Sources'
         variables. The tables are replaced at the end: an error or an interruption leaves the network unchanged.
         """
+        from ..flow import em
+        from ..flow.online import OnlineEStep, check_online
+        from ..learning import checkpoints
+        from ..learning.convergence import warn_of_usual_epochs
+        from ..learning.learn import Training, estep_over
+        from ..learning.validation import check_patience, split_off
+
         smoothing = settings.by_name(smoothing, self.variable) if isinstance(smoothing, Mapping) else smoothing
         settings.choice("holes", holes, ("expect", "ignore"))
         settings.choice("merge", merge, (True, False, None))
@@ -311,7 +317,7 @@ class Network(WiredModel, Queries):
             warn_of_usual_epochs(history, rule)
         return history
 
-    def online(self, weight: float = 0.0, power: float = POWER, effective_size: float | None = None) -> Online:
+    def online(self, weight: float = 0.0, power: float = ONLINE_POWER, effective_size: float | None = None) -> Online:
         """Return a new state of online learning, to pass to `learn` with every batch of rows.
 
         To continue after the last batch, also after `fgrn.load`, pass `online_state` instead.
@@ -323,17 +329,10 @@ class Network(WiredModel, Queries):
             effective_size: the largest total weight of earlier rows, in rows, for data that change with time; None for
                 no limit.
         """
+        from .network_learning import online_from_tables
+
         settings.number("weight", weight, LearningError)
-        if not weight:
-            return Online(power, effective_size)
-        plan, values = self._plan(), self._tables
-        last = self._trained[-1] if self._trained else {}
-        alone = self.propagate(None, parts=["marginal"], engine="reference")  # the same bits every time
-        running = expected(plan, values, [alone.marginal(name)[0] for name in plan.names])
-        rows = weight if effective_size is None else min(weight, last.get("weight", 0.0) + effective_size)
-        smoothing = Smoothing.of(self._spec, last.get("smoothing", 0.0))
-        running = self._with_moments(without_smoothing(plan.layout, values, running, smoothing, rows), alone.marginal)
-        return Online(power, effective_size, 1, weight, running)
+        return online_from_tables(self, weight, power, effective_size)
 
     def learn_by_layer(self, data: frames.Data, *, together: int = 0, **options: Any) -> list[em.History]:
         """Learn layer after layer from the bottom, as the paper does; then all together for `together` epochs.
@@ -341,25 +340,11 @@ class Network(WiredModel, Queries):
         While a layer is learnt the ones below it are frozen and the SISO blocks above it pause, so that nothing
         propagates above its Diverters. The options are those of `learn`, for each layer.
         """
+        from .network_learning import learn_by_layer
+
         self._require("layers", LearningError)
-        for name in ("only", "paused"):
-            if name in options:
-                raise LearningError(f"The setting {name!r} is determined by the layers; leave it out, or use learn.")
         settings.whole("together", together, 0)
-        before = self._parameters, self._trained, self._counted
-        kept = {name: options.pop(name) for name in ("checkpoint", "every", "resume") if name in options}
-        try:
-            with checkpoints.open_journal(**{"checkpoint": None, **kept}) as options["checkpoint"]:
-                layers = steps(self._spec, self.layers)
-                executor = options.pop("executor", None)
-                data = table_elsewhere(self._plan(), data, options.get("weights"), executor) or data
-                histories = [self.learn(data, only=layer, paused=above, **options) for layer, above in layers]
-                if together:
-                    histories.append(self.learn(data, **{**options, "epochs": together, "starts": 1}))
-        except BaseException:
-            self._parameters, self._trained, self._counted = before
-            raise
-        return histories
+        return learn_by_layer(self, data, together, options)
 
     # Joint assignments; for all other queries see the class `Queries`
 
@@ -465,8 +450,10 @@ class Network(WiredModel, Queries):
 
         if self.leaves is None:
             return over(table)
+        from ..flow.leaf_estep import LeafEStep
+
         edge, size = plan.edge(self.leaves.variable), self._spec.layout.size
-        return partial(LeafEStep, self.leaves, edge, size, lambda rows: cast(RowEStep, over(rows)(rows)))
+        return partial(LeafEStep, self.leaves, edge, size, lambda rows: cast("RowEStep", over(rows)(rows)))
 
     def _assignments(self, evidence: frames.Data) -> Assignments:
         """Return the joint assignments given evidence; an error on graphs with loops, where they are not exact."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -15,13 +15,9 @@ from ..core.variable import Variable
 from ..flow.constraints import Constraints
 from ..flow.evidence import encode
 from ..flow.gaussian_leaves import GaussianLeaves, LogDensities, Moments
-from ..flow.leaf_estep import with_messages
 from ..flow.messages import RoundRule
 from ..flow.moment_constraints import MomentConstraints
-from ..flow.mstep import named_lines
-from ..flow.online import Online
 from ..flow.parameters import Parameters, Specification, free_parameters, initial
-from ..learning.encoding import table_elsewhere
 from ..plan.plan import Plan
 from ..plan.schedule import MOST_PROGRAMS, Programs, special_edges
 from ..tables import frames
@@ -29,6 +25,9 @@ from ..tables.encoded import EncodedTable, Evidence
 from .blocks import SISO, Block
 from .supervisor import layers_of, make_plan, specification_of
 from .wiring import Wiring
+
+if TYPE_CHECKING:
+    from ..flow.online import Online
 
 LOOP_ROUNDS = 500
 """Parallel rounds on a loop, at most, unless given."""
@@ -201,6 +200,8 @@ class WiredModel:
         found = Constraints.of(constraints, spec.layout, self._code_of_level, spec.leaves)
         frozen = np.flatnonzero(found.constrained & ~spec.learnt)
         if len(frozen):
+            from ..flow.mstep import named_lines
+
             name = next(iter(named_lines(spec.layout, [int(spec.layout.line_of[frozen[0]])])))
             raise LearningError(
                 f"name the table of {name!r}, which is not learnt.",
@@ -319,6 +320,8 @@ class WiredModel:
         rows, leaves = self._encode_rows(plan, data), self.leaves
         if leaves is None:
             return rows
+        from ..flow.leaf_estep import with_messages
+
         made = self._densities
         if made is None or made[0] is not self._parameters:
             rest = self._parameters.values[self._spec.layout.size :]
@@ -331,6 +334,8 @@ class WiredModel:
 
     def _table(self, plan: Plan, data: Any, weights: Any = None, executor: Any = None) -> EncodedTable:
         """Return the rows of a table as codes, in memory, on disk or on workers."""
+        from ..learning.encoding import table_elsewhere
+
         elsewhere = table_elsewhere(plan, data, weights, executor, self._continuous)
         return self._encode_rows(plan, data, weights) if elsewhere is None else elsewhere.scaled(self._wiring.log_scale)
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from ..core import settings
 from ..core.exceptions import CheckpointError, CheckpointWarning, LearningError, Remedy, warn
+from ..core.learning_defaults import EPOCHS_PER_CHECKPOINT
 from ..engines import engine_names
 from ..flow.em import Outcome, Rule, Start, outcome
 from ..flow.parameters import Parameters, Specification
@@ -30,9 +31,6 @@ from ..tables.encoded import EncodedTable
 from .run_identity import differences, is_possible
 
 Returned = TypeVar("Returned")
-
-EVERY = 5
-"""The default number of epochs between two checkpoints."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Checkpoint:
     """
 
     path: str | os.PathLike[str]
-    every: int = EVERY
+    every: int = EPOCHS_PER_CHECKPOINT
     resume: bool = False
 
     def __post_init__(self) -> None:
@@ -92,7 +90,7 @@ def _objective(start: Start) -> float:
 
 @contextmanager
 def open_journal(
-    checkpoint: Place, every: int = EVERY, resume: bool = False, interruptible: bool = False
+    checkpoint: Place, every: int = EPOCHS_PER_CHECKPOINT, resume: bool = False, interruptible: bool = False
 ) -> Iterator[Journal | None]:
     """Open the journal of a checkpoint; it is closed when the context ends without an error.
 
@@ -104,7 +102,7 @@ def open_journal(
                 "There is no checkpoint to continue from.",
                 remedies=Remedy("name the file", checkpoint=..., resume=True),
             )
-        if checkpoint is None and every != EVERY:
+        if checkpoint is None and every != EPOCHS_PER_CHECKPOINT:
             raise LearningError(
                 "is the number of epochs between two checkpoints, and there is no checkpoint.",
                 setting="every",
@@ -115,7 +113,7 @@ def open_journal(
         return
     if not isinstance(checkpoint, Checkpoint):
         checkpoint = Checkpoint(checkpoint, every, resume)
-    elif every != EVERY or resume is not False:
+    elif every != EPOCHS_PER_CHECKPOINT or resume is not False:
         raise LearningError("A Checkpoint object already has the settings `every` and `resume`.")
     with _alone(Path(checkpoint.path)):
         journal = Journal(checkpoint, interruptible)
@@ -175,7 +173,7 @@ class Journal:
 
     def __init__(self, checkpoint: Checkpoint | None, interruptible: bool = False) -> None:
         self.path = None if checkpoint is None else Path(checkpoint.path)
-        self._every = EVERY if checkpoint is None else checkpoint.every
+        self._every = EPOCHS_PER_CHECKPOINT if checkpoint is None else checkpoint.every
         self._interruptible, self.interruption = interruptible, ""
         self._stages, self._over = self._found(checkpoint is not None and checkpoint.resume)
         self._next = 0

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .. import engines
 from ..core.exceptions import FgrnError, LearningError, Remedy, counted
-from ..flow.esteps import Cannot, EStep, ESteps, WholeEStep
 
 if TYPE_CHECKING:
     from ..flow.counts import CountingMethod
     from ..flow.em_settings import Rule
+    from ..flow.esteps import Cannot, EStep, ESteps, WholeEStep
     from ..plan.plan import Plan
     from ..tables.encoded import EncodedTable
 
@@ -72,7 +72,7 @@ class Execution:
     rows           how many rows there were, and `rows_counted` in an epoch: fewer if equal ones were merged
     rows_at_once   how many rows made a block
     threads        how many threads shared the blocks, at most
-    starts_at_once on how many threads random starts were run at the same time, each with threads of its own
+    start_threads  on how many threads random starts were run at the same time, each with threads of its own
     together       how many random starts were shared by these threads, each counting for several in one call
     batches        in how many batches the rows came, in mini-batch EM
     """
@@ -83,7 +83,7 @@ class Execution:
     rows_counted: int
     rows_at_once: int
     threads: int
-    starts_at_once: int = 1
+    start_threads: int = 1
     batches: int = 1
     together: int = 1
 
@@ -93,7 +93,7 @@ class Execution:
         engine: str | None,
         method: CountingMethod,
         rows: int,
-        starts_at_once: int = 1,
+        start_threads: int = 1,
         batches: int = 1,
         together: int = 1,
     ) -> Execution:
@@ -102,7 +102,7 @@ class Execution:
         threads = max(1, min(method.threads, blocks))
         return cls(
             engine, method.kernel, rows, rows if batches > 1 else method.rows, min(method.rows_at_once, method.rows),
-            threads, starts_at_once, max(batches, 1), together,
+            threads, start_threads, max(batches, 1), together,
         )  # fmt: skip
 
     def __str__(self) -> str:
@@ -112,9 +112,9 @@ class Execution:
         at_once = f" in blocks of at most {self.rows_at_once:,}" if self.rows_at_once < self.rows_counted else ""
         threads = counted(self.threads, "thread")
         if self.together > 1:
-            threads = f"{self.together:,} starts together, {counted(self.starts_at_once, 'thread')}"
-        elif self.starts_at_once > 1:
-            threads = f"{self.starts_at_once:,} starts at once, {threads} each"
+            threads = f"{self.together:,} starts together, {counted(self.start_threads, 'thread')}"
+        elif self.start_threads > 1:
+            threads = f"{self.start_threads:,} starts at once, {threads} each"
         return f"{how}: {counted(self.rows, 'row')}{merged}{several}{at_once}, {threads}"
 
 
@@ -162,6 +162,8 @@ Offer = TypeVar("Offer")
 
 def offered(what: Offer | Cannot, setting: str, value: object = None) -> Offer:
     """Return what an E-step offers for a setting; an error that names the setting if it cannot do this."""
+    from ..flow.esteps import Cannot
+
     if isinstance(what, Cannot):
         raise LearningError(f"{WITHOUT[setting]}: {what.since}.", setting=setting, value=value)
     return what
@@ -169,6 +171,8 @@ def offered(what: Offer | Cannot, setting: str, value: object = None) -> Offer:
 
 def esteps_of(estep: WholeEStep, rule: Rule, weight: float, held_out: EStep | None) -> ESteps:
     """Return the E-steps that learning by this rule takes, of those that the one over all rows offers."""
+    from ..flow.esteps import ESteps
+
     batches: Sequence[EStep] = ()
     if rule.batch_size is not None:
         batches = offered(estep.batches, "batch_size", rule.batch_size)(rule.batch_size, rule.seed)
@@ -176,7 +180,7 @@ def esteps_of(estep: WholeEStep, rule: Rule, weight: float, held_out: EStep | No
     return ESteps(estep, weight, batches, held_out, cycles)
 
 
-def starts_at_once(method: CountingMethod, rule: Rule, watch: object, together: int) -> int:
+def start_threads(method: CountingMethod, rule: Rule, watch: object, together: int) -> int:
     """Return on how many threads random starts are run: one per processor, if a start uses one thread.
 
     A function of the user's is told of one start after the other. Starts whose epochs are short have one thread, unless

@@ -15,7 +15,7 @@ from ..flow.mstep import Smoothing
 from ..flow.parameters import Parameters, Specification
 from ..tables.encoded import EncodedTable, Evidence
 from .checkpoints import Journal
-from .execution import Execution, esteps_of, limits_of, starts_at_once, starts_together
+from .execution import Execution, esteps_of, limits_of, start_threads, starts_together
 from .run_identity import about
 
 EStepOf = Callable[[Evidence], em.WholeEStep]
@@ -75,13 +75,13 @@ class Training:
         esteps = esteps_of(estep, self.rule, self.table.weight, held_out)
         method = esteps.method
         together = starts_together(esteps, self.rule, self.watch, self.spec.layout.size)
-        at_once = starts_at_once(method, self.rule, self.watch, together)
-        starts = {"starts_at_once": at_once, "starts_together": together}
+        threads = start_threads(method, self.rule, self.watch, together)
+        starts = {"start_threads": threads, "starts_together": together}
         learn = partial(em.learn, esteps, self.spec, parameters, self.rule, smooth, self.watch, keeper, **starts)
         with limits_of(method):
             learnt, history = learn() if keeper is None else keeper.journal.finished(learn, keeper.so_far)
         ran = run or {"engine": None, "merge": None}  # rows are counted as they are
-        how = Execution.of(ran["engine"], method, self.table.rows, at_once, len(esteps.batches), together)
+        how = Execution.of(ran["engine"], method, self.table.rows, threads, len(esteps.batches), together)
         converged = history.converged or (self.is_complete and self.rule.batch_size is None)
         history, ran = replace(history, execution=str(how), converged=converged), {**ran, "kernel": how.kernel}
         record = em.training_record(history, self.table.rows, self.rule, smooth.given, self.holes, ran)

@@ -19,7 +19,7 @@ from ..plan.schedule import Programs
 from .card_layout import CARD, graph_view, shown_variables, states_as_json
 from .estimator_view import RefinedClass, estimator_text, fitted_network, refined_class
 from .factor_layout import factor_view
-from .plan_bytes import Packed, pack_orders, pack_plan, pack_program, pack_refined
+from .plan_serialisation import Packed, pack_orders, pack_plan, pack_program, pack_refined
 
 FORMAT = 3
 """Of the data in a page, see `web/src/protocol.ts`; format 1 has no `refined`, and format 2 no `completeness` in it.

@@ -13,7 +13,7 @@ from ..plan.plan import Plan
 from ..plots.folding import Widths, network_layers
 from ..plots.placement import Node, is_straight, place_nodes, port
 from .card_layout import CARD, PIXELS, card_pixels, states_as_json
-from .wire_parts import WireParts
+from .joint_state_variables import JointStateVariables
 
 MOST_BLOCKS = 1000
 """Of a factor graph that is drawn."""
@@ -43,7 +43,7 @@ def factor_view(net: Network, plan: Plan, cards: Mapping[str, int]) -> dict[str,
     width, height = place_nodes(layers)
     view: dict[str, Any] = {"width": round(width * PIXELS), "height": round(height * PIXELS), "wire": WIRE, "box": BOX}
     nodes = [node for layer in layers for node in layer]
-    parts = WireParts(net, cards)
+    parts = JointStateVariables(net, cards)
     view["wires"] = [
         _wire(node, node.item, plan, cards) | parts.parts_of(node.item)
         for node in nodes

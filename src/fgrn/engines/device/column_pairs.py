@@ -19,7 +19,7 @@ ROWS_AT_ONCE = 2**12
 
 
 class DeviceColumnPairs:
-    """Counts of all pairs of columns, as in `fgrn.bayes.tree_learning.ColumnPairs`, computed on a device.
+    """Counts of all pairs of columns, as in `fgrn.bayes.pair_scores.ColumnPairs`, computed on a device.
 
     Args:
         sizes: the levels of each column.

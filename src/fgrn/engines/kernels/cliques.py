@@ -31,7 +31,7 @@ from .basics import (
     is_known,
     kernel,
 )
-from .vectors import copied, dot, increased, set_all, times
+from .vectors import copied, divided, dot, increased, scaled, set_all, sums_of_columns, times
 
 
 @inner
@@ -40,22 +40,24 @@ def wide_boundary(tape, at, first, rows, evidence, side):
     compact()
     place, count, flag, column, soft_at = tape[at], tape[at + 1], tape[at + 2], tape[at + 3], tape[at + 4]
     lanes, work, least, codes, soft = side.lanes, side.messages, side.least, evidence.codes, evidence.soft
+    missing = side.norms  # of each lane: what a state has before the codes are written
+    set_all(missing, ZERO, 1.0, lanes)
     some = False
     for r in range(rows):
-        some |= is_known(codes, first + r, column)
+        if is_known(codes, first + r, column):
+            missing[r], some = 0.0, True
     side.known[flag] = some
     if not some:
         return
-    set_all(work, place * lanes, 1.0, count * lanes)
+    for s in range(count):
+        copied(missing, ZERO, work, (place + s) * lanes, lanes)
     set_all(least, flag * lanes, 1.0, lanes)
     for r in range(rows):
-        if not is_known(codes, first + r, column):
+        if missing[r] > 0.0:
             continue
         lane = np.uint64(r)
         code = codes[first + r, column]
         if code >= 0:
-            for s in range(count):
-                work[(place + s) * lanes + lane] = 0.0
             work[(place + np.uint64(code)) * lanes + lane] = 1.0
             continue
         smallest = 1.0
@@ -78,20 +80,19 @@ def wide_product(tape, leg_at, legs, without, size, run, tables, side):
         kind, place, index = tape[record], tape[record + 1], tape[record + 3]
         if leg == without or (kind != LEG_PRIOR and not side.known[tape[record + 2]]):
             continue
-        if fresh and kind != LEG_PRIOR:
-            set_all(x, ZERO, 1.0, size * lanes)
         for k in range(runs):
             start = ZERO if index == NONE else maps[index + k]
             for i in range(run):
                 cell = k * run + i
                 state = place + (cell if index == NONE else start + maps[index + runs + i])
-                if kind != LEG_PRIOR:
+                if kind != LEG_PRIOR and fresh:
+                    copied(work, state * lanes, x, cell * lanes, lanes)
+                elif kind != LEG_PRIOR:
                     times(x, cell * lanes, work, state * lanes, lanes)
                 elif fresh:
                     set_all(x, cell * lanes, values[state], lanes)
                 else:
-                    set_all(x, (size + np.uint64(1)) * lanes, values[state], lanes)
-                    times(x, cell * lanes, x, (size + np.uint64(1)) * lanes, lanes)
+                    scaled(x, cell * lanes, values[state], lanes)
         fresh = False
     if fresh:
         set_all(x, ZERO, 1.0, size * lanes)
@@ -116,9 +117,7 @@ def wide_sums(x, size, run, lanes, maps, index, out, place, count):
 def wide_norms(x, at, count, lanes, norms):
     """Compute the sum over all states, in every lane."""
     compact()
-    set_all(norms, ZERO, 0.0, lanes)
-    for s in range(count):
-        increased(norms, ZERO, 1.0, x, (at + s) * lanes, lanes)
+    sums_of_columns(x, at * lanes, count, lanes, norms)
 
 
 @inlined
@@ -206,9 +205,7 @@ def wide_posterior(tape, at, first, rows, tables, side, books, out_width, margin
         target = onward_at + number * ONWARD_LENGTH
         index, place, count, back = tape[target], tape[target + 1], tape[target + 2], tape[target + 3]
         wide_sums(x, size, run, lanes, maps, index, work, place, count)
-        for i in range(count * lanes):
-            own = work[back * lanes + i]
-            work[place * lanes + i] = work[place * lanes + i] / own if own > 0.0 else 0.0
+        divided(work, place * lanes, work, back * lanes, count * lanes)
         wide_norms(work, place, count, lanes, norms)
         wide_scaled(work, place, count, lanes, norms)
         side.known[tape[target + 4]] = True

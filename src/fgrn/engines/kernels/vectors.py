@@ -251,6 +251,37 @@ def times(typing_context, x, at, y, start, count):
 
 
 @intrinsic
+def divided(typing_context, x, at, y, start, count):
+    """Make x /= y; x is zero where y is."""
+
+    def change(builder: Any, x: Any, y: Any, value: Any) -> Any:
+        zeros = ir.Constant(x.type, [0.0] * x.type.count)
+        return builder.select(builder.fcmp_ordered(">", y, zeros), builder.fdiv(x, y), zeros)
+
+    return types.void(x, at, y, start, count), _each_state("divided", change, x=(0, 1), y=(2, 3), count=4)
+
+
+@intrinsic
+def sums_of_columns(typing_context, x, at, rows, columns, out):
+    """Compute the sum of each column of x, (rows, columns), from the beginning of `out`; kept in registers."""
+
+    def body(builder: Any, x: Any, out: Any, rows: Any, columns: Any) -> None:
+        def piece(at: Any, width: int) -> None:
+            def add(row: Any, running: Values) -> Values:
+                return (builder.fadd(running[0], load(builder, x, builder.add(at, builder.mul(row, columns)), width)),)
+
+            zeros = ir.Constant(ir.VectorType(DOUBLE, width), [0.0] * width)
+            sums = each_number(builder, ir.Constant(rows.type, 0), rows, add, (zeros,))
+            store(builder, sums[0], out, at, width)
+
+        pieces(builder, columns, MESSAGE_WIDTHS, piece)
+        builder.ret_void()
+
+    arrays = ((0, 1), (4, None))
+    return types.void(x, at, rows, columns, out), _function("sums_of_columns", arrays, (2, 3), body)
+
+
+@intrinsic
 def product(typing_context, x, first, y, start, out, at, count):
     """Make out = x * y."""
 

@@ -1,138 +1,27 @@
-"""Functions that several commands share: options, reading tables and models, checking and printing results."""
+"""Tables and models that commands read: by the options of the command, and as the model was fitted."""
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
-from math import isfinite
-from pathlib import Path
-from types import NoneType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 import numpy as np
 
-from ..core import printing
-from ..core.exceptions import EvidenceError, FgrnError, SchemaError, counted, shortened, visible
+from ..core.exceptions import EvidenceError, FgrnError, SchemaError, shortened, visible
 from ..tables import table_file
 from ..tables.missing import MISSING
 from ..tables.stream_source import is_many
-from .wording import say, tell
+from .terminal import print_message
 
 if TYPE_CHECKING:
     from ..estimators._base import LatentEstimator
     from ..tables.stream import Stream
     from ..tables.text_reader import BadRow
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-MOST_SMOOTHING = 1e100
-"""The largest smoothing; the estimators refuse more, too."""
-
-
-MOST_HIDDEN = 1_000_000
-"""The most hidden states: each has a row in the table of every column."""
-
-
-class FiniteRange(click.FloatRange):
-    """A range of finite numbers: NaN and infinity are refused."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the number, or raise an error that names the option."""
-        found = super().convert(value, param, ctx)
-        return found if isfinite(found) else self.fail(f"{value} is not a finite number.", param, ctx)
-
-
-_BIN_COUNT = click.IntRange(2)
 
 DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
 """Names of delimiters that need no quotes in a shell."""
-
-unseen_option = click.option(
-    "--unseen",
-    type=click.Choice(["unknown", "error"]),
-    help="Treat a level that was not in the training data as unknown or as an error. [as the model was fitted]",
-)
-stream_option = click.option(
-    "--stream",
-    "streamed",
-    is_flag=True,
-    help="Read the table in batches and keep it on disk: for tables larger than memory.",
-)
-rescale_option = click.option("--rescale", is_flag=True, help="Divide each row of a network's tables by its sum.")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-
-
-def reading(command: Command) -> Command:
-    """Add the options of every command that reads a table."""
-    options = [
-        click.option(
-            "--format",
-            "format_",
-            type=click.Choice(["csv", "tsv", "parquet"]),
-            help="Format of the table. [by its name]",
-        ),
-        click.option(
-            "--delimiter",
-            help="Delimiter of a text file: a character, or tab, space, comma, semicolon. [detected]",
-        ),
-        click.option("--encoding", help="Encoding of a text file, such as cp1252. [by its first bytes, or UTF-8]"),
-        click.option("--decimal", default=".", show_default=True, help="Decimal mark of numbers: . or a comma."),
-        click.option(
-            "--no-header", is_flag=True, help="The first line is data, not names; columns are called x0, x1, ..."
-        ),
-        click.option(
-            "--missing",
-            multiple=True,
-            metavar="CODE",
-            help="A word for a missing value; may be repeated. It replaces the default (empty cells, ?, NA, N/A, "
-            "NaN, null, None, #N/A), which are then values unless given as well: '' for empty cells.",
-        ),
-        click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated."),
-        click.option(
-            "--on-bad",
-            type=click.Choice(["error", "skip"]),
-            default="error",
-            show_default=True,
-            help="What to do about rows that cannot be read: stop, or skip and count them.",
-        ),
-        click.option("--cache", metavar="FOLDER", help="Folder for data kept on disk. [that of temporary files]"),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def schema(command: Command, bins: click.ParamType = _BIN_COUNT, more: str = ". [5]") -> Command:  # type: ignore[type-arg]
-    """Add the options of every command that infers a schema; `bins` is the type of --bins, and `more` ends its help."""
-    options = [
-        click.option(
-            "--bins",
-            type=bins,
-            default=5,
-            help=f"Number of bins of a column with many different numbers{more}",
-        ),
-        click.option(
-            "--max-levels",
-            type=click.IntRange(1),
-            default=50,
-            show_default=True,
-            help="The largest number of levels of a text column.",
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def is_given(option: str) -> bool:
-    """Return whether the user has given an option of the running command."""
-    source = click.get_current_context().get_parameter_source(option)
-    return source is not None and source.name != "DEFAULT"
 
 
 def _file_settings(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -244,14 +133,14 @@ def _what_can_be_read(rows: Stream, known: Collection[str] | None) -> Any:
     from ..tables.spool import one_table
 
     tables = list(finite(rows, known))
-    tell_left_out(rows)
+    report_left_out(rows)
     return one_table(tables, rows.called)
 
 
-def tell_left_out(rows: Stream) -> None:
+def report_left_out(rows: Stream) -> None:
     """Report how many rows were left out, and why."""
     if rows.left_out:
-        tell(f"{rows.called}: {rows.report()}")
+        print_message(f"{rows.called}: {rows.report()}")
 
 
 def read_for(model: LatentEstimator, data: str, **options: Any) -> Any:
@@ -272,80 +161,6 @@ def _as_learnt_options(model: LatentEstimator, options: dict[str, Any]) -> dict[
         is_level = any("" in column.levels for column in model.schema_.values())
         options["missing"] = (*map(str, codes), *([] if is_level and codes else [""]))
     return options
-
-
-def state_count_of(text: str, option: str = "--hidden") -> int:
-    """Return a number of hidden states; one that is too large is refused before anything is read."""
-    if text.isdecimal() and 0 < int(text) <= MOST_HIDDEN:
-        return int(text)
-    raise click.UsageError(
-        f"{option}: the number of states must be a whole number from 1 to {MOST_HIDDEN:,}. Got {text!r}."
-    )
-
-
-def check_place(path: str, what: str = "a model file, such as people.fgrn", option: str = "-o") -> None:
-    """Raise an error if a file cannot be written; called before anything else is done."""
-    place = Path(path)
-    if place.is_dir():
-        raise click.UsageError(f"{option} is the name of {what}, and {path!r} is a folder. Name a file in it.")
-    if path == "-" or (place.exists() and not place.is_file()):
-        raise click.UsageError(f"{option} is the name of {what}. Got {path!r}.")
-    if not place.parent.is_dir():
-        raise FgrnError(f"{path!r} cannot be written: there is no folder {str(place.parent)!r}.")
-    if not os.access(place.parent, os.W_OK):
-        raise FgrnError(f"{path!r} cannot be written: the folder {str(place.parent)!r} is read-only.")
-
-
-def check_table(path: str, as_json: bool) -> None:
-    """Raise an error if a table cannot be written to this file, or not together with JSON."""
-    if path == "-":
-        return
-    if as_json:
-        raise click.UsageError("--json prints to standard output; leave out -o, or leave out --json.")
-    check_place(path, "a table, such as answers.csv")
-    if table_file.format_by_name(path) is None:
-        raise click.UsageError(
-            f"-o must be a table with the extension of its format ({', '.join(table_file.FORMATS)}). Got {path!r}."
-        )
-
-
-def check_other(path: str, sources: Mapping[str, str | None], option: str = "-o") -> None:
-    """Raise an error if the output is one of the input files, under any name or link.
-
-    Args:
-        path: of what will be written.
-        sources: what is read, by the name that the help gives it: files, folders and globs.
-        option: that has the path.
-    """
-    if path == "-" or not Path(path).exists():
-        return
-    for what, source in sources.items():
-        if any(Path(path).samefile(file) for file in _files_of(source)):
-            raise click.UsageError(
-                f"{what} and {option} are one file, {path!r}, which would be overwritten. Name another {option}."
-            )
-
-
-def _files_of(source: str | None) -> list[str]:
-    """Return the existing files of a path, a folder or a glob."""
-    if source is None or source == "-":
-        return []
-    if Path(source).exists() and not Path(source).is_dir():
-        return [source]
-    with suppress(FgrnError), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the reader reports problems itself
-        from ..tables.stream import Stream
-
-        return Stream(source, format="csv").files if is_many(source) else []
-    return []
-
-
-def check_picture(path: str | None) -> None:
-    """Raise an error if a picture cannot be saved to this file."""
-    if path is not None:
-        from ..plots.style import check_picture_path
-
-        check_picture_path(path)
 
 
 def taken_out(table: Any, column: str | None) -> tuple[Any, list[Any] | None]:
@@ -423,43 +238,7 @@ def use_of(path: str, model: Any) -> str | None:
     return None
 
 
-def aligned(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, indent: int = 0, bars: bool = False
-) -> str:
-    """Return rows as aligned columns, no wider than the terminal."""
-    return printing.text_table(heads, rows, left, indent, printing.terminal_width(), bars)
-
-
-def confirm(path: str, rows: int | None = None) -> None:
-    """Report on stderr that a file was written, and how many rows it has; nothing for standard output."""
-    if path != "-":
-        say(visible(f"written: {path}" + ("" if rows is None else f" ({counted(rows, 'row')})")), err=True)
-
-
-def as_json(value: Any) -> None:
-    """Print a value as JSON: NaN and infinity as null, invisible characters escaped."""
-    text = json.dumps(_plain(value), ensure_ascii=False, indent=1, allow_nan=False)
-    click.echo(re.sub(r"[^\n -~]", lambda one: one[0] if one[0].isprintable() else json.dumps(one[0])[1:-1], text))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, (np.ndarray, np.generic)):
-        return _plain(value.tolist())
-    if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
-    if isinstance(value, float) and not isfinite(value):
-        return None
-    return value if isinstance(value, (str, int, float, bool, NoneType)) else str(value)
-
-
-def those_given(**settings: Any) -> dict[str, Any]:
-    """Return the settings that are not None; for the others the estimator has defaults."""
-    return {name: value for name, value in settings.items() if value is not None}
-
-
-def missing_told(codes: Sequence[str] | None) -> str:
+def missing_codes_line(codes: Sequence[str] | None) -> str:
     """Return the line that says which words are taken as missing values, and how to choose them."""
     usual = [*{word.lower(): word for word in reversed(MISSING)}.values()][::-1]
     shown, others = (

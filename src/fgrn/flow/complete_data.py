@@ -16,7 +16,7 @@ from .marginals import refuse_impossible
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
+class CompleteDataEStep:
     """The E-step over complete data: the counts are the same in every epoch.
 
     `scopes` has, for every table and with its number, the variables whose joint states are its cells.
@@ -63,7 +63,7 @@ class Tally:
         """See `WholeEStep`: counts of complete data do not depend on the tables."""
         return self.count
 
-    def batches(self, size: int, seed: int) -> Sequence[Tally]:
+    def batches(self, size: int, seed: int) -> Sequence[CompleteDataEStep]:
         """See `WholeEStep`."""
         if self.evidence.rows <= size:
             return [self]

@@ -10,7 +10,7 @@ from ..graph.blocks import Diverter
 from ..graph.network import Network
 
 
-class WireParts:
+class JointStateVariables:
     """Finds the variables with a card whose joint states are the states of a wire without labels.
 
     Args:
