@@ -33,6 +33,7 @@ def warm() -> None:
     star.learn(rows, epochs=1, cycles=2, engine="cpu", merge=False)
     star.posterior(rows, "S", engine="cpu")
     star.propagate(rows, engine="cpu")
+    _learn_an_improbable_row()
     stack({"a": 2, "b": 2}, hidden=[2, 2], groups=1).learn(rows, epochs=1, engine="cpu", merge=False)
     chain, sequence = cast(Chain, hmm({"a": 2}, hidden=2)), {"a": rows["a"], "sequence": [0] * ROWS}
     chain.learn(sequence, epochs=1, engine="cpu")
@@ -42,6 +43,19 @@ def warm() -> None:
     arrow.propagate(rows, keep=["a"], parts=["marginal"], engine="cpu")
     collider = BayesianNetwork({"a": 2, "b": 2, "c": 2}, {"c": ["a", "b"]})
     collider.learn({**rows, "c": rows["b"]}, epochs=1, smoothing=1.0, engine="cpu")
+
+
+def _learn_an_improbable_row() -> None:
+    """Learn a star from a row so improbable that its product may underflow, by the kernel of tables of many blocks."""
+    import numpy as np
+
+    from .core.variable import Variable
+    from .graph.blocks import SISO, Diverter, Source
+    from .graph.network import Network
+
+    s, t, a = Variable("s", 2), Variable("t", 2), Variable("a", 2)
+    blocks = [Source(s, [1e-100, 1.0]), Diverter([s], [t]), SISO(t, a, np.eye(2))]
+    Network(blocks).learn({"a": [0]}, epochs=1, engine="cpu")
 
 
 def compile_for(work: str) -> None:

@@ -157,12 +157,12 @@ class Loaded:
             behind = edge == shown_leg.leaf
             states = int(plan.cardinality[edge])
             message = room[way] if len(edges) == 1 and way in room else np.empty((count, states))
-            work = mine.star_work()
+            work, careful = mine.star_work()
             kernels.star_messages(
-                count, mine.star_rows(rows), self._star, work, self._behind, np.uint64(states if behind else 0),
-                scale, rest, doubtful, message.ravel(),
+                count, mine.star_rows(rows), self._star, work, careful, self._behind,
+                np.uint64(states if behind else 0), scale, rest, doubtful, message.ravel(),
             )  # fmt: skip
-            mine.done_with(work)
+            mine.done_with(work, careful)
             out[edge] = message
         scale += np.log(rest)
         if shown_leg.prior >= 0:
@@ -275,7 +275,7 @@ class Loaded:
         return [raw[part] for part in self.prepared.parts]
 
     def _star_counts(self, rows: slice, expect: bool, joint: np.ndarray, *_: np.ndarray) -> tuple[float, np.ndarray]:
-        return counts_of_block(self.prepared, rows, self.values, self.joint, expect, joint)
+        return counts_of_block(self.prepared, rows, self._star, joint)
 
     @cached_property
     def _star(self) -> StarTables:

@@ -22,7 +22,7 @@ from .cliques import cliques
 from .cycles import recount
 from .matrix_sweeps import matrix_sweeps
 from .packing import joint_tables, pack, unpacked
-from .stars import star, star_messages
+from .stars import star, star_block, star_messages
 from .trees import tree
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "recount",
     "scan",
     "star",
+    "star_block",
     "star_messages",
     "tree",
     "unpacked",
