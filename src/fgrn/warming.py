@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import cast
+import sys
+from typing import Any, cast
 
 ROWS = 32
 """More rows than those of which the CPU engine computes every message, so that all of its kernels are used."""
@@ -59,17 +60,18 @@ def _learn_an_improbable_row() -> None:
 
 
 def compile_for(work: str) -> None:
-    """Compile the kernels of some work, a key of `engines.second_process.KERNELS`, by doing a little of it."""
-    {"stars": _learn_a_star, "chains": _learn_a_star, "cliques": _query_cliques, "families": _search}[work]()
+    """Compile the kernels of some work, a key of `engines.second_process.KERNELS`, in a process for that alone."""
+    sys.modules.setdefault(
+        "scipy", cast(Any, None)
+    )  # numba would import its linear algebra, which no kernel here needs
+    {"stars": _compile_a_star, "chains": _compile_a_star, "cliques": _query_cliques, "families": _search}[work]()
 
 
-def _learn_a_star() -> None:
-    """Learn a latent variable model; the kernel of packs, which the waiting process compiles, runs as Python here."""
-    from .engines import kernels
-    from .graph.structures import lvm
+def _compile_a_star() -> None:
+    """Compile the kernel of epochs of a star."""
+    from .engines.star_counts import compile_star
 
-    kernels.pack = kernels.pack.py_func
-    lvm({"a": 2, "b": 2}, hidden=2).learn({"a": [0, 1], "b": [0, None]}, epochs=1, engine="cpu", merge=False)
+    compile_star()
 
 
 def _query_cliques() -> None:

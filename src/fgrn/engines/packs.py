@@ -220,6 +220,12 @@ def packed(plan: Plan, program: Program, regions: Sequence[Region], without: int
     return PackPlan(packing, columns, codes, folded, shifts, base)
 
 
+def no_packs() -> Packing:
+    """Return the packs of a tape without any."""
+    kinds = PACK, LEAF, FOLD, UNKNOWN_LEAF, PRIOR, PRIOR
+    return Packing(*(_records([], kind) for kind in kinds), np.zeros(1, dtype=np.uint64))
+
+
 def _records(rows: Sequence[tuple[int, ...]], kind: np.dtype) -> np.ndarray:
     """Return an array of records of unsigned integers; -1 becomes the largest."""
     return np.array(rows, dtype=np.int64).reshape(-1, kind.itemsize // 8).view(kind).ravel()

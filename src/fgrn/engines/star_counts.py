@@ -19,7 +19,7 @@ import numpy as np
 from . import kernels
 from .kernels.arguments import CarefulProduct, StarEpochs, StarRoom, StarRows, StarTables, StarWork
 from .kernels.basics import code_for
-from .packs import PackPlan, aligned_empty, aligned_zeros, padded
+from .packs import PackPlan, aligned_empty, aligned_zeros, no_packs, padded
 from .protocol import EpochCounts, EpochRequest, MStep, RowCounts
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ EPOCHS_AHEAD, WORK_AHEAD, CELLS_AHEAD = 16, 2**20, 2**20
 millisecond); and cells of the counts of all vectors and epochs, 8 MiB.
 """
 
-NO_ROWS = np.zeros(0, dtype=np.intp)
-NO_UPDATE = MStep(np.zeros(0), np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.bool_), 0.0)
+NOTHING, NO_ROWS = np.zeros(0), np.zeros(0, dtype=np.intp)
+NO_UPDATE = MStep(NOTHING, np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.bool_), 0.0)
 
 
 def star_work(stride: int) -> StarWork:
@@ -115,6 +115,19 @@ def epochs_at_most(mine: Prepared, known: StarRows, vectors: int) -> int:
     visited = len(known.entries) * mine.tape.regions[0].stride  # states, in an epoch
     cells = CELLS_AHEAD // (vectors * max(1, mine.plan.layout.size))
     return max(1, min(EPOCHS_AHEAD, WORK_AHEAD // max(1, visited), cells))
+
+
+def compile_star() -> None:
+    """Compile the kernel that runs epochs, or load it, for entries of the usual type and without any rows."""
+    rows = StarRows(
+        np.zeros(0, dtype=np.uint16), np.zeros((1, 1), dtype=np.uint64), np.zeros(0, dtype=np.int32), NOTHING
+    )
+    plan = PackPlan(no_packs(), 0, 0, 0, 0, 0)
+    size = np.uint64(0)
+    _star_code((
+        0, rows, plan.packing, np.zeros(0, dtype=np.uint64), (size, size), star_room(plan, 0, 0), star_work(1), NOTHING,
+        True, NO_UPDATE, star_epochs(1, 1, 0, 0),
+    ))  # fmt: skip
 
 
 STAR_CODE: dict[np.dtype, Callable[..., Any]] = {}

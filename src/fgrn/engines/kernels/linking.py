@@ -26,19 +26,16 @@ WRAPPER = "wrapper"
 class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba is not typed
     """The LLVM code of a kernel and of the functions it calls, and that which takes its arguments from Python."""
 
-    def _optimize_functions(self, ll_module: Any) -> None:
-        """Optimise each function; but not the code that takes arguments from Python, which runs once a call.
+    def add_ir_module(self, ir_module: Any) -> None:
+        """Add LLVM code: that which takes arguments from Python, and runs once a call, is not to be optimised.
 
-        For forty arrays that code is as long as a kernel: a tenth of a second of compiling, or one microsecond a call.
+        For forty arrays it is as long as a kernel: a tenth of a second of compiling, or one microsecond a call.
         """
-        if ll_module.name != WRAPPER:
-            super()._optimize_functions(ll_module)
-            return
-        ll_module.data_layout = self._codegen._data_layout
-        for function in ll_module.functions:
-            if not function.is_declaration:
-                function.add_function_attribute("noinline")
-                function.add_function_attribute("optnone")
+        if ir_module.name == WRAPPER:
+            for function in ir_module.functions:
+                if not function.is_declaration:
+                    function.attributes.update(("noinline", "optnone"))
+        super().add_ir_module(ir_module)
 
 
 class LinkedLibrary(JITCodeLibrary):  # type: ignore[misc]
