@@ -55,8 +55,8 @@ def _learn_an_improbable_row() -> None:
     from .graph.network import Network
 
     s, t, a = Variable("s", 2), Variable("t", 2), Variable("a", 2)
-    blocks = [Source(s, [1e-100, 1.0]), Diverter([s], [t]), SISO(t, a, np.eye(2))]
-    Network(blocks).learn({"a": [0]}, epochs=1, engine="cpu")
+    net = Network([Source(s, [1e-100, 1.0]), Diverter([s], [t]), SISO(t, a, np.eye(2))])
+    net.learn({"a": [0]}, epochs=1, engine="cpu")
 
 
 def compile_for(work: str) -> None:
@@ -75,11 +75,9 @@ def _compile_a_star() -> None:
 
 
 def _query_cliques() -> None:
-    """Query a junction tree; the kernel of packs, which the waiting process compiles, runs as Python here."""
+    """Query a junction tree."""
     from .bayes.bayesian import BayesianNetwork
-    from .engines import kernels
 
-    kernels.pack = kernels.pack.py_func
     collider = BayesianNetwork({"a": 2, "b": 2, "c": 2}, {"c": ["a", "b"]})
     collider.propagate({"a": [0, 1] * (ROWS // 2)}, engine="cpu")
 
@@ -95,19 +93,3 @@ def _search() -> None:
     table = {"a": [row % 30 for row in rows], "b": [7 * row % 30 for row in rows], "c": [row % 2 for row in rows],
              "d": [row // 2 % 2 for row in rows], "e": [row % 2 * (row // 2 % 2) for row in rows]}  # fmt: skip
     search(table, states={"a": 30, "b": 30, "c": 2, "d": 2, "e": 2}, method="hill_climbing")
-    _unpack_counts()
-
-
-def _unpack_counts() -> None:
-    """Unpack counts of a junction tree that are all zero: its other kernels are compiled by the waiting process."""
-    from .bayes.bayesian import BayesianNetwork
-    from .engines import kernels
-    from .engines.cpu import Cpu
-
-    kernels.pack, kernels.joint_tables = kernels.pack.py_func, lambda *_: 0.0
-    network = BayesianNetwork({"a": 2, "b": 2}, {"b": ["a"]})._tree_network()
-    plan = network._plan()
-    rows = network._encode_rows(plan, {"a": [0, None]})
-    programs = network._programs_for(plan, (), rows)
-    prepared = Cpu().by_tape(plan, programs, programs.counting, rows, rows.row_weights, None)
-    prepared.load(network._tables)._unpacked(prepared.zeros(), True)

@@ -232,10 +232,14 @@ class Loaded:
         mine, layout = self.prepared, self.prepared.plan.layout
         joint, posteriors, inner = self.parts_of(counts)
         out, is_star = np.zeros(layout.size), mine.tape.is_star
-        missing = kernels.unpacked(
-            mine.packing.packing, joint, posteriors, self.joint.shifts, self.values, mine.maps, expect, is_star, out,
-            np.empty(mine.packing.folded),
-        )  # fmt: skip
+        packing, missing = mine.packing.packing, 0.0
+        if len(packing.packs) or len(packing.unknown):
+            missing = kernels.unpacked(
+                packing, joint, posteriors, self.joint.shifts, self.values, mine.maps, expect, is_star, out,
+                np.empty(mine.packing.folded),
+            )  # fmt: skip
+        else:
+            kernels.prior_counts(packing.sources, posteriors, mine.maps, out)
         if not is_star:
             inner[: layout.tables_end] *= self.values[: layout.tables_end]  # f b^T / norm meets the table
             out += inner

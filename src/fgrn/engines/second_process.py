@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 KERNELS = {
     "stars": ("stars.star",),
     "chains": ("stars.star",),
-    "cliques": ("cliques.cliques", "packing.joint_tables"),
-    "families": ("family_bits.scores_by_bits", "families.scores_beside", "families.refine", "packing.unpacked"),
+    "cliques": ("cliques.cliques",),
+    "families": ("family_bits.scores_by_bits", "families.scores_beside", "families.refine"),
 }
 """By kind of work, the kernels that a second process compiles (`fgrn.warming.compile_for`), MODULE.FUNCTION.
 
 The first of them is needed whatever the table is. What is not listed is compiled meanwhile where it is called: `pack`;
 for chains also `joint_tables`, `star_messages` and `scan`; for a Bayesian network with a hidden variable, whose queries
-are cliques, `star`; for structure search with missing values `joint_tables` and `cliques`.
+are cliques, `star`; for structure search with missing values `cliques` and `prior_counts`.
 """
 
 

@@ -21,7 +21,7 @@ from .chains import scan, viterbi
 from .cliques import cliques
 from .cycles import recount
 from .matrix_sweeps import matrix_sweeps
-from .packing import joint_tables, pack, unpacked
+from .packing import joint_tables, pack, prior_counts, unpacked
 from .stars import star, star_block, star_messages
 from .trees import tree
 
@@ -30,6 +30,7 @@ __all__ = [
     "joint_tables",
     "matrix_sweeps",
     "pack",
+    "prior_counts",
     "recount",
     "scan",
     "star",
