@@ -12,17 +12,17 @@ from types import SimpleNamespace
 import pytest
 
 from fgrn.cli.compiling import FEW_BYTES, compile_for_table
-from fgrn.engines import compile_aside
+from fgrn.engines import compile_aside, kernel_files
 from fgrn.engines.kernels import cache
-from fgrn.engines.kernels.cache import COMPILING, KernelCache
-from fgrn.engines.second_process import KERNELS
+from fgrn.engines.kernels.cache import KernelCache
+from fgrn.engines.second_process import COMPILING, KERNELS
 
 LEARN = """
 import json, sys
 import fgrn
 from fgrn.engines import compile_aside
 from fgrn.engines import kernels
-from fgrn.engines.kernels.cache import COMPILING
+from fgrn.engines.second_process import COMPILING
 
 compile_aside("stars")
 started = list(COMPILING)
@@ -56,7 +56,7 @@ import json
 import fgrn
 from fgrn.engines import compile_aside
 from fgrn.engines.kernels import families, family_bits
-from fgrn.engines.kernels.cache import COMPILING
+from fgrn.engines.second_process import COMPILING
 
 compile_aside("families")
 started = list(COMPILING)
@@ -110,6 +110,7 @@ def test_chains_and_bayesian_networks_share_the_kernels_with_a_second_process(wh
 def test_a_process_that_is_one_of_several_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[object] = []
     monkeypatch.setattr(subprocess, "Popen", lambda *words, **_: started.append(words))
+    monkeypatch.setattr("fgrn.engines.second_process.is_missing", lambda kernel: False)
     monkeypatch.setattr(KernelCache, "is_kept", lambda self: False)
     monkeypatch.setattr("multiprocessing.parent_process", object)
     compile_aside("stars")
@@ -130,6 +131,7 @@ def test_nothing_is_started_for_a_few_rows_or_a_kernel_that_is_there(
 
     monkeypatch.setattr(subprocess, "Popen", start)
     monkeypatch.setattr("atexit.register", lambda *_: None)
+    monkeypatch.setattr("fgrn.engines.second_process.is_missing", lambda kernel: False)
     monkeypatch.setattr(KernelCache, "is_kept", lambda self: False)
     compile_for_table(str(small), "stars")
     assert not started
@@ -148,3 +150,31 @@ def test_nothing_is_started_for_a_few_rows_or_a_kernel_that_is_there(
     monkeypatch.setattr(KernelCache, "is_kept", lambda self: True)
     compile_for_table(str(large), "stars")
     assert len(started) == 1
+
+
+STARTING = """
+import sys
+from fgrn.engines import compile_aside
+from fgrn.engines.second_process import COMPILING
+
+print(compile_aside("stars"), "numba" in sys.modules)
+COMPILING["stars.star"].kill()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_numba_is_not_imported_before_a_second_process_is_started(tmp_path: Path) -> None:
+    there = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", STARTING], capture_output=True, text=True, env=there, check=True)
+    assert done.stdout.split() == ["True", "False"]
+
+
+def test_a_file_of_a_kernel_is_looked_for_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    assert kernel_files.is_missing("stars.star")
+    file = kernel_files.below(tmp_path) / f"{kernel_files.file_stem('stars.star')}.0.nbc"
+    file.write_bytes(b"")  # valid or not: numba has to be asked
+    assert not kernel_files.is_missing("stars.star")
+    assert kernel_files.is_missing("stars.star_block")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(file))  # no folder
+    assert not kernel_files.is_missing("stars.star_block")

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import fgrn
-from fgrn import engines
-from fgrn.engines import kernels, registry, star_counts
+from fgrn import SISO, Diverter, Network, Source, Variable, engines
+from fgrn.engines import cpu, kernels, registry, star_counts
 from fgrn.engines.reference import Reference
 from fgrn.flow import em
 from fgrn.flow.counts import CountingMethod
@@ -22,7 +22,7 @@ from fgrn.learning import execution
 from fgrn.learning.execution import Execution
 from fgrn.learning.remote.remote_estep import RemoteEStep
 
-KERNELS = ("star", "star_messages", "tree", "cliques", "matrix_sweeps", "scan", "recount")
+KERNELS = ("star", "star_block", "star_messages", "tree", "cliques", "matrix_sweeps", "scan", "recount")
 
 
 @pytest.fixture
@@ -275,6 +275,34 @@ def test_epochs_run_ahead_have_the_bits_of_one_at_a_time(
     assert nets[0] == nets[1] == nets[2]
     for name in ("starts", "log_likelihood", "objective", "row_counts"):
         assert all(np.array_equal(getattr(histories[0], name), getattr(one, name)) for one in histories)
+
+
+def test_rows_so_improbable_that_products_may_underflow_have_a_kernel_of_their_own(ran: set[str]) -> None:
+    """The state of the first rows has a probability of 1e-100 at first, and the share of its rows after an epoch."""
+    s, legs = Variable("S", 2), [Variable(f"S{i}", 2) for i in range(2)]
+    leaves = [SISO(leg, Variable(f"Y{i}", 2), np.eye(2)) for i, leg in enumerate(legs)]
+    net = Network([Source(s, [1e-100, 1.0]), Diverter([s], legs), *leaves])
+    data = {"Y0": [0] * 8 + [1] * 24, "Y1": [0] * 8 + [None, 1] * 12}
+    learnt = {engine: net.copy() for engine in ("cpu", "reference")}
+    histories = [one.learn(data, epochs=4, engine=engine).log_likelihood for engine, one in learnt.items()]
+    assert {"star", "star_block"} <= ran
+    np.testing.assert_allclose(*histories, rtol=1e-12)
+    assert learnt["cpu"].prior("S").tolist() == learnt["reference"].prior("S").tolist() == [0.25, 0.75]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_blocks_have_the_bits_of_epochs_in_one_call(weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = np.random.default_rng(1).integers(0, 3, 60) + 0.5 if weighted else None
+
+    def learnt() -> list[np.ndarray]:
+        net = fgrn.lvm(STATES, hidden=4)
+        history = net.learn(rows(), epochs=20, smoothing=0.1, engine="cpu", weights=weights, merge=False)
+        return [net._tables, np.array(history.log_likelihood)]
+
+    together = learnt()
+    monkeypatch.setattr(cpu.Prepared, "counts_together", False)
+    for one, other in zip(learnt(), together, strict=True):
+        assert one.tobytes() == other.tobytes()
 
 
 def test_a_watcher_ends_learning_at_its_epoch_though_others_were_run_ahead() -> None:

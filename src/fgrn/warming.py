@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import cast
+import sys
+from typing import Any, cast
 
 ROWS = 32
 """More rows than those of which the CPU engine computes every message, so that all of its kernels are used."""
@@ -33,6 +34,7 @@ def warm() -> None:
     star.learn(rows, epochs=1, cycles=2, engine="cpu", merge=False)
     star.posterior(rows, "S", engine="cpu")
     star.propagate(rows, engine="cpu")
+    _learn_an_improbable_row()
     stack({"a": 2, "b": 2}, hidden=[2, 2], groups=1).learn(rows, epochs=1, engine="cpu", merge=False)
     chain, sequence = cast(Chain, hmm({"a": 2}, hidden=2)), {"a": rows["a"], "sequence": [0] * ROWS}
     chain.learn(sequence, epochs=1, engine="cpu")
@@ -44,26 +46,38 @@ def warm() -> None:
     collider.learn({**rows, "c": rows["b"]}, epochs=1, smoothing=1.0, engine="cpu")
 
 
+def _learn_an_improbable_row() -> None:
+    """Learn a star from a row so improbable that its product may underflow, by the kernel of tables of many blocks."""
+    import numpy as np
+
+    from .core.variable import Variable
+    from .graph.blocks import SISO, Diverter, Source
+    from .graph.network import Network
+
+    s, t, a = Variable("s", 2), Variable("t", 2), Variable("a", 2)
+    net = Network([Source(s, [1e-100, 1.0]), Diverter([s], [t]), SISO(t, a, np.eye(2))])
+    net.learn({"a": [0]}, epochs=1, engine="cpu")
+
+
 def compile_for(work: str) -> None:
-    """Compile the kernels of some work, a key of `engines.second_process.KERNELS`, by doing a little of it."""
-    {"stars": _learn_a_star, "chains": _learn_a_star, "cliques": _query_cliques, "families": _search}[work]()
+    """Compile the kernels of some work, a key of `engines.second_process.KERNELS`, in a process for that alone."""
+    sys.modules.setdefault(
+        "scipy", cast(Any, None)
+    )  # numba would import its linear algebra, which no kernel here needs
+    {"stars": _compile_a_star, "chains": _compile_a_star, "cliques": _query_cliques, "families": _search}[work]()
 
 
-def _learn_a_star() -> None:
-    """Learn a latent variable model; the kernel of packs, which the waiting process compiles, runs as Python here."""
-    from .engines import kernels
-    from .graph.structures import lvm
+def _compile_a_star() -> None:
+    """Compile the kernel of epochs of a star."""
+    from .engines.star_counts import compile_star
 
-    kernels.pack = kernels.pack.py_func
-    lvm({"a": 2, "b": 2}, hidden=2).learn({"a": [0, 1], "b": [0, None]}, epochs=1, engine="cpu", merge=False)
+    compile_star()
 
 
 def _query_cliques() -> None:
-    """Query a junction tree; the kernel of packs, which the waiting process compiles, runs as Python here."""
+    """Query a junction tree."""
     from .bayes.bayesian import BayesianNetwork
-    from .engines import kernels
 
-    kernels.pack = kernels.pack.py_func
     collider = BayesianNetwork({"a": 2, "b": 2, "c": 2}, {"c": ["a", "b"]})
     collider.propagate({"a": [0, 1] * (ROWS // 2)}, engine="cpu")
 
@@ -79,19 +93,3 @@ def _search() -> None:
     table = {"a": [row % 30 for row in rows], "b": [7 * row % 30 for row in rows], "c": [row % 2 for row in rows],
              "d": [row // 2 % 2 for row in rows], "e": [row % 2 * (row // 2 % 2) for row in rows]}  # fmt: skip
     search(table, states={"a": 30, "b": 30, "c": 2, "d": 2, "e": 2}, method="hill_climbing")
-    _unpack_counts()
-
-
-def _unpack_counts() -> None:
-    """Unpack counts of a junction tree that are all zero: its other kernels are compiled by the waiting process."""
-    from .bayes.bayesian import BayesianNetwork
-    from .engines import kernels
-    from .engines.cpu import Cpu
-
-    kernels.pack, kernels.joint_tables = kernels.pack.py_func, lambda *_: 0.0
-    network = BayesianNetwork({"a": 2, "b": 2}, {"b": ["a"]})._tree_network()
-    plan = network._plan()
-    rows = network._encode_rows(plan, {"a": [0, None]})
-    programs = network._programs_for(plan, (), rows)
-    prepared = Cpu().by_tape(plan, programs, programs.counting, rows, rows.row_weights, None)
-    prepared.load(network._tables)._unpacked(prepared.zeros(), True)

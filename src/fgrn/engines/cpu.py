@@ -18,6 +18,7 @@ import numpy as np
 from . import clique_rows, kernels, star_counts
 from .cycles import TableMessages
 from .kernels.arguments import (
+    CarefulProduct,
     ChainRows,
     ChainTables,
     KnownRows,
@@ -36,7 +37,7 @@ from .registry import get
 from .row_blocks import blocks_of_rows, thread_count
 from .scanners import BlockScanner
 from .scans import Scan
-from .star_counts import star_epochs, star_room, star_work
+from .star_counts import careful_product, star_epochs, star_room, star_work
 from .stars import shown_leg_of
 from .tape import Tape, tape_for
 
@@ -171,8 +172,9 @@ class Prepared:
         self._known: dict[int, Known] = {}
         self._star_rows: dict[int, StarRows] = {}
         self._same = NOTHING
-        self._star_work: list[StarWork] = []
+        self._star_work: list[tuple[StarWork, CarefulProduct]] = []
         self.star_rooms: list[tuple[StarRoom, StarWork, StarEpochs]] = []  # that no thread is using
+        self.has_faint_rows = False  # whether a product of a star might underflow, when its rows were counted last
         self.spare: list[np.ndarray] = []  # counts whose memory may be used again: fresh memory is slow the first time
         self.held: list[dict[int, TableMessages]] = []  # the same for messages of all blocks, by their first rows
         self.maps = kernel_array(plan.maps, np.uint64)
@@ -270,23 +272,24 @@ class Prepared:
         codes, soft = self.evidence.codes[rows], self.evidence.soft[rows]
         return KnownRows(*self.packed_entries(rows), kernel_array(codes, np.int32), kernel_array(soft))
 
-    def star_work(self) -> StarWork:
+    def star_work(self) -> tuple[StarWork, CarefulProduct]:
         """Take arrays for the products of some rows of a star, for one thread; `done_with` returns them."""
         try:
             return self._star_work.pop()
         except IndexError:  # another thread may have taken the last one
-            return star_work(self.tape.regions[0].stride)
+            stride = self.tape.regions[0].stride
+            return star_work(stride), careful_product(stride)
 
-    def done_with(self, work: StarWork) -> None:
+    def done_with(self, work: StarWork, careful: CarefulProduct) -> None:
         """Store arrays taken by `star_work` for reuse by the next block."""
-        self._star_work.append(work)
+        self._star_work.append((work, careful))
 
     def star_room(self) -> tuple[StarRoom, StarWork, StarEpochs]:
         """Take arrays for epochs of a star, for one thread; `star_rooms` receives them back."""
         try:
             return self.star_rooms.pop()
         except IndexError:  # another thread may have taken the last one
-            room = star_room(self.packing, self.tape.joint_size, self.tape.posteriors, self.evidence.rows)
+            room = star_room(self.packing, self.tape.joint_size, self.tape.posteriors)
             return room, star_work(self.tape.regions[0].stride), star_epochs(0, 0, 0, 0)
 
     @cached_property

@@ -157,12 +157,12 @@ class Loaded:
             behind = edge == shown_leg.leaf
             states = int(plan.cardinality[edge])
             message = room[way] if len(edges) == 1 and way in room else np.empty((count, states))
-            work = mine.star_work()
+            work, careful = mine.star_work()
             kernels.star_messages(
-                count, mine.star_rows(rows), self._star, work, self._behind, np.uint64(states if behind else 0),
-                scale, rest, doubtful, message.ravel(),
+                count, mine.star_rows(rows), self._star, work, careful, self._behind,
+                np.uint64(states if behind else 0), scale, rest, doubtful, message.ravel(),
             )  # fmt: skip
-            mine.done_with(work)
+            mine.done_with(work, careful)
             out[edge] = message
         scale += np.log(rest)
         if shown_leg.prior >= 0:
@@ -232,10 +232,14 @@ class Loaded:
         mine, layout = self.prepared, self.prepared.plan.layout
         joint, posteriors, inner = self.parts_of(counts)
         out, is_star = np.zeros(layout.size), mine.tape.is_star
-        missing = kernels.unpacked(
-            mine.packing.packing, joint, posteriors, self.joint.shifts, self.values, mine.maps, expect, is_star, out,
-            np.empty(mine.packing.folded),
-        )  # fmt: skip
+        packing, missing = mine.packing.packing, 0.0
+        if len(packing.packs) or len(packing.unknown):
+            missing = kernels.unpacked(
+                packing, joint, posteriors, self.joint.shifts, self.values, mine.maps, expect, is_star, out,
+                np.empty(mine.packing.folded),
+            )  # fmt: skip
+        else:
+            kernels.prior_counts(packing.sources, posteriors, mine.maps, out)
         if not is_star:
             inner[: layout.tables_end] *= self.values[: layout.tables_end]  # f b^T / norm meets the table
             out += inner
@@ -275,7 +279,7 @@ class Loaded:
         return [raw[part] for part in self.prepared.parts]
 
     def _star_counts(self, rows: slice, expect: bool, joint: np.ndarray, *_: np.ndarray) -> tuple[float, np.ndarray]:
-        return counts_of_block(self.prepared, rows, self.values, self.joint, expect, joint)
+        return counts_of_block(self.prepared, rows, self._star, joint)
 
     @cached_property
     def _star(self) -> StarTables:

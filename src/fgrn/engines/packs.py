@@ -220,6 +220,13 @@ def packed(plan: Plan, program: Program, regions: Sequence[Region], without: int
     return PackPlan(packing, columns, codes, folded, shifts, base)
 
 
+def no_packs() -> Packing:
+    """Return the packs of a tape without any."""
+    kinds = PACK, LEAF, FOLD, UNKNOWN_LEAF, PRIOR, PRIOR
+    packs, leaves, folds, unknown, sources, priors = (_records([], kind) for kind in kinds)
+    return Packing(packs, leaves, folds, unknown, sources, priors, np.zeros(1, dtype=np.uint64))
+
+
 def _records(rows: Sequence[tuple[int, ...]], kind: np.dtype) -> np.ndarray:
     """Return an array of records of unsigned integers; -1 becomes the largest."""
     return np.array(rows, dtype=np.int64).reshape(-1, kind.itemsize // 8).view(kind).ravel()
@@ -250,8 +257,13 @@ def _folds(sizes: tuple[int, ...], stride: int) -> tuple[list[tuple[int, ...]], 
 
 
 def load_joint(plan: PackPlan, values: np.ndarray, maps: np.ndarray, cells: int) -> Joint:
-    """Return the joint tables: the product of the leaves' columns for every code of every pack, and a star's priors."""
+    """Return the joint tables: the product of the leaves' columns for every code of every pack, and a star's priors.
+
+    A tape without packs, as those of junction trees are, needs no kernel for that.
+    """
     joint, shifts, base = aligned_empty(cells), np.empty(plan.shifts, dtype=np.int64), np.empty(plan.base)
+    if not len(plan.packing.packs) and not plan.base:
+        return Joint(joint, shifts, False, base)
     columns, exponents = np.empty(plan.columns), np.empty(plan.codes, dtype=np.int64)
     depth = kernels.joint_tables(plan.packing, values, maps, joint, shifts, base, columns, exponents)
     return Joint(joint, shifts, depth > DEEPEST, base)

@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .kernel_files import is_missing
 from .row_blocks import thread_count
 
 if TYPE_CHECKING:
@@ -17,15 +18,19 @@ if TYPE_CHECKING:
 KERNELS = {
     "stars": ("stars.star",),
     "chains": ("stars.star",),
-    "cliques": ("cliques.cliques", "packing.joint_tables"),
-    "families": ("family_bits.scores_by_bits", "families.scores_beside", "families.refine", "packing.unpacked"),
+    "cliques": ("cliques.cliques",),
+    "families": ("family_bits.scores_by_bits", "families.scores_beside", "families.refine"),
 }
 """By kind of work, the kernels that a second process compiles (`fgrn.warming.compile_for`), MODULE.FUNCTION.
 
 The first of them is needed whatever the table is. What is not listed is compiled meanwhile where it is called: `pack`;
 for chains also `joint_tables`, `star_messages` and `scan`; for a Bayesian network with a hidden variable, whose queries
-are cliques, `star`; for structure search with missing values `joint_tables` and `cliques`.
+are cliques, `star`; for structure search with missing values `cliques` and `prior_counts`.
 """
+
+
+COMPILING: dict[str, subprocess.Popen[bytes]] = {}
+"""Processes that compile a kernel for this one, by the kernel's name; `kernels.cache` waits for them."""
 
 
 def compile_aside(work: str) -> bool:
@@ -37,15 +42,13 @@ def compile_aside(work: str) -> bool:
     keep compiled kernels in, or in a process that is one of several itself. A kernel waits for it at its first call
     (`KernelCache.load_overload`), and is compiled there if the process failed.
     """
-    from .kernels.cache import COMPILING, can_be_written
-
-    if any(process.poll() is None for process in COMPILING.values()) or _kernel(KERNELS[work][0])._cache.is_kept():
+    if any(process.poll() is None for process in COMPILING.values()) or not _is_to_be_compiled(KERNELS[work][0]):
         return False
     import multiprocessing
     import subprocess  # both take 10 ms to import, which only a first call is worth
 
     has_python = "python" in Path(sys.executable or "").name.lower()
-    if has_python and thread_count() > 1 and multiprocessing.parent_process() is None and can_be_written():
+    if has_python and thread_count() > 1 and multiprocessing.parent_process() is None:
         command = [sys.executable, "-P", "-c", f"from fgrn.warming import compile_for; compile_for({work!r})"]
         nowhere = subprocess.DEVNULL
         with suppress(OSError):
@@ -54,6 +57,15 @@ def compile_aside(work: str) -> bool:
             atexit.register(_terminate, process)
             return True
     return False
+
+
+def _is_to_be_compiled(kernel: str) -> bool:
+    """Whether a kernel is not on disk and can be kept there: if it has a file, numba says whether that is valid."""
+    if is_missing(kernel):
+        return True
+    from .kernels.cache import can_be_written
+
+    return not _kernel(kernel)._cache.is_kept() and can_be_written()
 
 
 def _kernel(name: str) -> Any:

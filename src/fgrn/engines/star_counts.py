@@ -4,6 +4,9 @@ Where all rows are one block, a call of the kernel makes the joint tables, count
 updates the parameters, for some epochs in a row: with few rows this takes less time than a call from Python. Given
 several vectors of parameters, as by random starts that learn together, it does so for one after the other. Each has
 the same counts, to the last bit, whichever others it is counted with and however many epochs a call runs.
+
+That kernel leaves alone what hardly any table needs: rows so improbable that their product may underflow. Under
+parameters that have such a row another kernel counts, block by block, given the joint tables.
 """
 
 from __future__ import annotations
@@ -14,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import kernels
-from .kernels.arguments import StarEpochs, StarRoom, StarRows, StarWork
+from .kernels.arguments import CarefulProduct, StarEpochs, StarRoom, StarRows, StarTables, StarWork
 from .kernels.basics import code_for
-from .packs import Joint, PackPlan, aligned_empty, aligned_zeros, padded
+from .packs import PackPlan, aligned_empty, aligned_zeros, no_packs, padded
 from .protocol import EpochCounts, EpochRequest, MStep, RowCounts
 
 if TYPE_CHECKING:
@@ -30,30 +33,35 @@ EPOCHS_AHEAD, WORK_AHEAD, CELLS_AHEAD = 16, 2**20, 2**20
 millisecond); and cells of the counts of all vectors and epochs, 8 MiB.
 """
 
-NOTHING, NO_NUMBERS, NO_ROWS = np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.intp)
+NOTHING, NO_ROWS = np.zeros(0), np.zeros(0, dtype=np.intp)
 NO_UPDATE = MStep(NOTHING, np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.bool_), 0.0)
 
 
 def star_work(stride: int) -> StarWork:
     """Make scratch arrays for the products of some rows."""
     block = max(1, STAR_BYTES // (8 * stride))
-    careful = np.empty(stride), np.empty(stride, dtype=np.int64)
-    return StarWork(aligned_zeros(block * stride), np.empty(block), np.empty(block), *careful)
+    return StarWork(aligned_zeros(block * stride), np.empty(block), np.empty(block))
 
 
-def star_room(plan: PackPlan, cells: int, posteriors: int, rows: int) -> StarRoom:
-    """Make room for joint tables of so many cells, and for the counts of so many rows."""
+def careful_product(stride: int) -> CarefulProduct:
+    """Make scratch arrays for the product of one row that may underflow."""
+    return CarefulProduct(np.empty(stride), np.empty(stride, dtype=np.int64))
+
+
+def star_room(plan: PackPlan, cells: int, posteriors: int) -> StarRoom:
+    """Make room for joint tables of so many cells, and for the counts under them."""
     return StarRoom(
-        aligned_empty(cells), np.empty(plan.shifts, dtype=np.int64), np.empty(plan.base), np.empty(1),
-        np.empty(plan.columns), np.empty(plan.codes, dtype=np.int64), np.empty(plan.folded), aligned_zeros(cells),
-        np.zeros(padded(posteriors)), np.zeros(rows, dtype=np.bool_),
+        aligned_empty(cells), np.empty(plan.shifts, dtype=np.int64), np.empty(plan.base), np.empty(plan.columns),
+        np.empty(plan.codes, dtype=np.int64), np.empty(plan.folded), aligned_zeros(cells), np.zeros(padded(posteriors)),
     )  # fmt: skip
 
 
 def epochs_of_each(
     mine: Prepared, requests: Sequence[EpochRequest], expect: bool, mstep: MStep | None
 ) -> list[list[EpochCounts]]:
-    """Run epochs on all rows, one block, from each vector of parameters; none where rows are doubtful."""
+    """Run epochs on all rows, one block, from each vector of parameters; none where a product may underflow."""
+    if mine.has_faint_rows:
+        return [[] for _ in requests]
     known, weights = mine.star_rows(mine.blocks[0]), mine.weights_of(mine.blocks[0])
     count, cells = len(requests), mine.plan.layout.size
     most = 1 if mstep is None else epochs_at_most(mine, known, count)
@@ -67,10 +75,10 @@ def epochs_of_each(
         epochs.limits[vector] = one.least, one.gain
         epochs.numbers[vector] = min(one.epochs, most), 0, 0
     arguments = (
-        len(weights), known, mine.packing.packing, mine.maps, mine.star_sizes, room, work, weights, expect, True,
+        len(weights), known, mine.packing.packing, mine.maps, mine.star_sizes, room, work, weights, expect,
         NO_UPDATE if mstep is None else mstep, epochs,
     )  # fmt: skip
-    _star_code(arguments)(*arguments)
+    mine.has_faint_rows = not _star_code(arguments)(*arguments)
     found = [_epochs_from(one.values, epochs, vector, vector * most) for vector, one in enumerate(requests)]
     mine.star_rooms.append((room, work, kept))
     return found
@@ -109,6 +117,19 @@ def epochs_at_most(mine: Prepared, known: StarRows, vectors: int) -> int:
     return max(1, min(EPOCHS_AHEAD, WORK_AHEAD // max(1, visited), cells))
 
 
+def compile_star() -> None:
+    """Compile the kernel that runs epochs, or load it, for entries of the usual type and without any rows."""
+    rows = StarRows(
+        np.zeros(0, dtype=np.uint16), np.zeros((1, 1), dtype=np.uint64), np.zeros(0, dtype=np.int32), NOTHING
+    )
+    plan = PackPlan(no_packs(), 0, 0, 0, 0, 0)
+    size = np.uint64(0)
+    _star_code((
+        0, rows, plan.packing, np.zeros(0, dtype=np.uint64), (size, size), star_room(plan, 0, 0), star_work(1), NOTHING,
+        True, NO_UPDATE, star_epochs(1, 1, 0, 0),
+    ))  # fmt: skip
+
+
 STAR_CODE: dict[np.dtype, Callable[..., Any]] = {}
 """The machine code of the kernel for each type of the entries of packs: all other arrays are always of one type."""
 
@@ -122,21 +143,14 @@ def _star_code(arguments: tuple[Any, ...]) -> Callable[..., Any]:
     return code
 
 
-def counts_of_block(
-    mine: Prepared, rows: slice, values: np.ndarray, tables: Joint, expect: bool, joint: np.ndarray
-) -> tuple[float, np.ndarray]:
-    """Add the counts of packs in a block of rows to `joint`; returns its log-likelihood, and the doubtful rows."""
+def counts_of_block(mine: Prepared, rows: slice, tables: StarTables, counts: np.ndarray) -> tuple[float, np.ndarray]:
+    """Add the counts of packs in a block of rows to `counts`; returns its log-likelihood, and the doubtful rows."""
     weights = mine.weights_of(rows)
-    doubtful, depth, epochs = np.zeros(len(weights), dtype=np.bool_), np.zeros(1), star_epochs(1, 1, 0, 0)
-    depth[0] = np.inf if tables.deep else 0.0
-    epochs.numbers[0] = 1
-    room = StarRoom(
-        tables.tables, tables.shifts, tables.base, depth, NOTHING, NO_NUMBERS, NOTHING, joint, NOTHING, doubtful
+    doubtful = np.zeros(len(weights), dtype=np.bool_)
+    work, careful = mine.star_work()
+    likelihood, faint, found = kernels.star_block(
+        len(weights), mine.star_rows(rows), tables, work, careful, weights, doubtful, counts
     )
-    work = mine.star_work()
-    found = kernels.star(
-        len(weights), mine.star_rows(rows), mine.packing.packing, mine.maps, mine.star_sizes, room, work, weights,
-        expect, False, NO_UPDATE, epochs._replace(values=values[None]),
-    )  # fmt: skip
-    mine.done_with(work)
-    return float(epochs.likelihoods[0]), np.flatnonzero(doubtful) if found else NO_ROWS
+    mine.has_faint_rows = faint > 0
+    mine.done_with(work, careful)
+    return likelihood, np.flatnonzero(doubtful) if found else NO_ROWS

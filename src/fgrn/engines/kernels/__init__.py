@@ -21,8 +21,8 @@ from .chains import scan, viterbi
 from .cliques import cliques
 from .cycles import recount
 from .matrix_sweeps import matrix_sweeps
-from .packing import joint_tables, pack, unpacked
-from .stars import star, star_messages
+from .packing import joint_tables, pack, prior_counts, unpacked
+from .stars import star, star_block, star_messages
 from .trees import tree
 
 __all__ = [
@@ -30,9 +30,11 @@ __all__ = [
     "joint_tables",
     "matrix_sweeps",
     "pack",
+    "prior_counts",
     "recount",
     "scan",
     "star",
+    "star_block",
     "star_messages",
     "tree",
     "unpacked",

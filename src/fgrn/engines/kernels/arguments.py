@@ -72,12 +72,16 @@ class StarWork(NamedTuple):
     """Scratch arrays for the products of some rows of a star.
 
     products, norms, taken   of each row: the product, its sum, and a logarithm that was taken out of it
-    mantissa, exponent       a product in which each state has an exponent of its own
     """
 
     products: np.ndarray
     norms: np.ndarray
     taken: np.ndarray
+
+
+class CarefulProduct(NamedTuple):
+    """Scratch arrays for one product in which each state has an exponent of its own."""
+
     mantissa: np.ndarray
     exponent: np.ndarray
 
@@ -86,22 +90,18 @@ class StarRoom(NamedTuple):
     """Arrays for the tables of a star under one vector of parameters, and for the counts under them.
 
     joint, shifts, base          joint tables and the product of the priors, see `packs.Joint`
-    depth                        (1,): by how many bits the cells of a pack differ, at most
     columns, exponents, folded   scratch arrays of `joint_tables` and `unpacked`
     counts, posteriors           of packs, and of the hidden variable
-    doubtful                     whether each row is for the fallback
     """
 
     joint: np.ndarray
     shifts: np.ndarray
     base: np.ndarray
-    depth: np.ndarray
     columns: np.ndarray
     exponents: np.ndarray
     folded: np.ndarray
     counts: np.ndarray
     posteriors: np.ndarray
-    doubtful: np.ndarray
 
 
 class StarEpochs(NamedTuple):

@@ -12,7 +12,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from .cache import KernelCache
-from .linking import LinkedCompiler
+from .linking import KernelCompiler, LinkedCompiler
 from .vectors import copied, dot, increased, least_positive, scaled, set_all, summed
 from .versions import check_numba
 
@@ -37,7 +37,7 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 def kernel(function: Any, nogil: bool = True) -> Any:
     """Decorate a function that Python calls: compile it, and keep the compiled code on disk (see `cache`)."""
-    found = njit(no_cfunc_wrapper=True, **{**OPTIONS, "nogil": nogil})(function)
+    found = njit(no_cfunc_wrapper=True, pipeline_class=KernelCompiler, **{**OPTIONS, "nogil": nogil})(function)
     found._cache = KernelCache(function)
     compiled = found.compile
 

@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import pickle
 import subprocess
-import sys
-import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -31,6 +28,8 @@ from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
 
 from ...core.exceptions import KernelCacheWarning, warn
+from ..kernel_files import below, beside_kernels, can_receive, file_stem, write_kernel
+from ..second_process import COMPILING
 
 DIGEST_BYTES = 32
 
@@ -43,9 +42,6 @@ LOG = logging.getLogger("fgrn.kernels")
 A program that sets up no logging writes the latter to standard error: nobody wonders why the first answer takes long.
 """
 
-COMPILING: dict[str, subprocess.Popen[bytes]] = {}
-"""Processes that compile a kernel for this one, by the kernel's name (`engines.second_process.compile_aside`)."""
-
 MOST_SECONDS, PAUSE = 60, 0.005
 """How long to wait for such a process, then the kernel is compiled here; and how long between two looks at the disk."""
 
@@ -55,12 +51,10 @@ def folders() -> list[Path]:
 
     They are `__pycache__` beside the kernels and numba's folder in the user's cache; or NUMBA_CACHE_DIR alone, if set.
     """
-    here = Path(__file__).resolve().parent
-    below = f"fgrn_{hashlib.sha256(str(here).encode()).hexdigest()[:16]}"  # one for each place it is installed in
     if config.CACHE_DIR:
-        return [Path(config.CACHE_DIR).absolute() / below]
+        return [below(config.CACHE_DIR)]
     own = Path(AppDirs(appname="numba", appauthor=False).user_cache_dir)
-    return [here / "__pycache__", *([own / below] if own.is_absolute() else [])]  # some users have no home folder
+    return [beside_kernels(), *([below(own)] if own.is_absolute() else [])]  # some users have no home folder
 
 
 @cache
@@ -78,9 +72,8 @@ class KernelCache(NullCache):  # type: ignore[misc]  # numba is not typed
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._from = function.__module__, function.__qualname__
-        module = function.__module__.rpartition(".")[2]
-        self.kernel_name = f"{module}.{function.__name__}"
-        self._name = f"{module}-{function.__name__}.{sys.implementation.cache_tag}"
+        self.kernel_name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
+        self._name = file_stem(self.kernel_name)
         self._place: Path | None = None
 
     @property
@@ -186,24 +179,7 @@ def write_to_a_folder(name: str, data: bytes) -> tuple[Path | None, str]:
 
 def can_be_written() -> bool:
     """Whether a folder for compiled kernels can be written to."""
-    place, _ = write_to_a_folder(f"test.{os.getpid()}", b"")
-    if place is not None:
-        with suppress(OSError):
-            (place / f"test.{os.getpid()}").unlink()
-    return place is not None
-
-
-def write_kernel(path: Path, data: bytes) -> None:
-    """Write a file completely or not at all, even if other processes write the same file at the same time."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f"{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
-    try:
-        new.write_bytes(data)
-        new.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            new.unlink()
-        raise
+    return any(map(can_receive, folders()))
 
 
 class _Said:

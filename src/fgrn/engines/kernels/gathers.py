@@ -93,7 +93,7 @@ def star_prior(x, at, base, size, stride, codes, soft, row):
 def star_products(first, rows, known, tables, work):
     """Compute, for a block of rows of a star, the product of priors and all evidence, and its sum.
 
-    The sum is 0 where the product underflowed, or may have; `taken` is the logarithm of what was divided out.
+    Returns whether no sum is faint. Else a product may have underflowed: then `mend_star_products` has to follow.
     """
     entries, bounds, codes, soft = known.entries, known.bounds, known.codes, known.soft
     size, stride, base, joint = tables.size, tables.stride, tables.base, tables.joint
@@ -105,16 +105,35 @@ def star_products(first, rows, known, tables, work):
             star_prior(p, at, base, size, stride, codes, soft, first + r)
             prior, place = p, at
         norms[r] = gathered(prior, place, joint, ZERO, stride, entries, begin, end, p, at)
+    sound = True
     for r in range(rows):
         taken[r] = 0.0
+        sound &= norms[r] > FAINT
+    return sound
+
+
+@once
+def mend_star_products(first, rows, known, tables, work, careful):
+    """Compute the products of a block of rows again where their sum is faint, with an exponent per state.
+
+    The sum is 0 where the product underflowed, or may have; `taken` is the logarithm of what was divided out. Returns
+    how many rows had a faint sum.
+    """
+    entries, bounds = known.entries, known.bounds
+    size, stride, joint = tables.size, tables.stride, tables.joint
+    p, norms, taken = work.products, work.norms, work.taken
+    faint = 0
+    for r in range(rows):
         if norms[r] > FAINT:
             continue
+        faint += 1
         begin, end, at = bounds[0, first + r], bounds[0, first + r + 1], np.uint64(r) * stride
-        star_prior(p, at, base, size, stride, codes, soft, first + r)
+        star_prior(p, at, tables.base, size, stride, known.codes, known.soft, first + r)
         taken[r], _ = gathered_carefully(
-            joint, ZERO, stride, size, entries, begin, end, work.mantissa, work.exponent, p, at
+            joint, ZERO, stride, size, entries, begin, end, careful.mantissa, careful.exponent, p, at
         )
         norms[r] = 0.0 if tables.deep or taken[r] == -np.inf else summed(p, at, size)
+    return faint
 
 
 @inner

@@ -1,4 +1,4 @@
-"""Functions that only kernels call: their LLVM code is linked into each kernel, and never assembled by itself.
+"""How kernels are compiled; the LLVM code of functions that only they call is linked into them, not assembled alone.
 
 Numba optimises and assembles every function alone, and once more within each function that calls it. What Python never
 calls needs only the latter: the kernel of stars compiles in four fifths of the time, that of trees in little more than
@@ -19,8 +19,26 @@ from numba.core.typed_passes import NativeLowering
 NO_CODE = 0
 """The address of a function that Python cannot call."""
 
+WRAPPER = "wrapper"
+"""What numba calls the LLVM module of the code that takes arguments from Python."""
 
-class LinkedLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba is not typed
+
+class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba is not typed
+    """The LLVM code of a kernel and of the functions it calls, and that which takes its arguments from Python."""
+
+    def add_ir_module(self, ir_module: Any) -> None:
+        """Add LLVM code: that which takes arguments from Python, and runs once a call, is not to be optimised.
+
+        For forty arrays it is as long as a kernel: a tenth of a second of compiling, or one microsecond a call.
+        """
+        if ir_module.name == WRAPPER:
+            for function in ir_module.functions:
+                if not function.is_declaration:
+                    function.attributes.update(("noinline", "optnone"))
+        super().add_ir_module(ir_module)
+
+
+class LinkedLibrary(JITCodeLibrary):  # type: ignore[misc]
     """The LLVM code of one function and of those it calls, to be optimised as a part of a kernel."""
 
     def finalize(self) -> None:
@@ -34,6 +52,19 @@ class LinkedLibrary(JITCodeLibrary):  # type: ignore[misc]  # numba is not typed
         self._final_module.verify()
         self._finalize_dynamic_globals()
         self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class KernelLowering(NativeLowering):  # type: ignore[misc]
+    """Lower a kernel to LLVM code, and compile that."""
+
+    _name = "kernel_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        """Lower the function as numba does, into a `KernelLibrary`."""
+        state.library = KernelLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()  # so that it can be kept on disk
+        return bool(super().run_pass(state))
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -57,13 +88,21 @@ class LinkedLowering(NativeLowering):  # type: ignore[misc]
         return changed
 
 
-class LinkedCompiler(CompilerBase):  # type: ignore[misc]
-    """Numba's passes with `LinkedLowering` at their end."""
+class KernelCompiler(CompilerBase):  # type: ignore[misc]
+    """Numba's passes with `KernelLowering` at their end."""
+
+    lowering: type[NativeLowering] = KernelLowering
 
     def define_pipelines(self) -> list[Any]:
         """Return the passes, in order."""
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        passes.add_pass_after(LinkedLowering, NativeLowering)
+        passes.add_pass_after(self.lowering, NativeLowering)
         passes.passes = [one for one in passes.passes if one[0] is not NativeLowering]
         passes.finalize()
         return [passes]
+
+
+class LinkedCompiler(KernelCompiler):
+    """Numba's passes with `LinkedLowering` at their end."""
+
+    lowering = LinkedLowering

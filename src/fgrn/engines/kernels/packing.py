@@ -145,6 +145,20 @@ def add_leaf(counts, at, stride, states, leaf, values, expect, out):
             out[cell] = out[cell] + counts[at + y * stride + s] + values[cell] * unknown
 
 
+@once
+def add_priors(sources, posteriors, maps, out):
+    """Add the posteriors of Diverters to the counts of their Sources."""
+    for source in sources:
+        for state in range(source.size):
+            out[source.place + own_state(state, maps, source)] += posteriors[source.posterior + state]
+
+
+@short_kernel
+def prior_counts(sources, posteriors, maps, out):
+    """Add the counts of Sources as `add_priors` does, called from Python: all that `unpacked` does without packs."""
+    add_priors(sources, posteriors, maps, out)
+
+
 @short_kernel
 def unpacked(packing, joint, posteriors, shifts, values, maps, expect, is_star, out, work):
     """Add the counts of packs as `add_unpacked` does, called from Python."""
@@ -199,7 +213,5 @@ def add_unpacked(packing, joint, posteriors, shifts, values, maps, expect, is_st
                 for y in range(leaf.known):
                     cell = leaf.table + s * leaf.known + y
                     out[cell] += values[cell] * posteriors[leaf.posterior + s]
-    for source in packing.sources:
-        for state in range(source.size):
-            out[source.place + own_state(state, maps, source)] += posteriors[source.posterior + state]
+    add_priors(packing.sources, posteriors, maps, out)
     return missing * LOG_TWO

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from .arguments import StarTables
-from .basics import DEEPEST, FAINT, LOG_TWO, ZERO, compact, inner, kernel, once
-from .gathers import shift_of, star_products
+from .basics import FAINT, LOG_TWO, ZERO, compact, inner, kernel, once
+from .gathers import mend_star_products, shift_of, star_products
 from .packing import add_unpacked, fill_joint_tables
 from .vectors import copied, projected, scaled, scattered, set_all
 
 
 @kernel
-def star_messages(total, known, tables, work, columns, states, scale, rest, doubtful, out):
+def star_messages(total, known, tables, work, careful, columns, states, scale, rest, doubtful, out):
     """Compute the normalised message on one leg of a star, or after its table if `states` is not 0, for all rows.
 
     `columns` are those of the table, each as long as a row of a joint table. The likelihood is not computed if `scale`
@@ -21,7 +21,8 @@ def star_messages(total, known, tables, work, columns, states, scale, rest, doub
     size, stride, p, block, found = tables.size, tables.stride, work.products, len(work.norms), 0
     for first in range(0, total, block):
         rows = block if first + block < total else total - first
-        star_products(first, rows, known, tables, work)
+        if not star_products(first, rows, known, tables, work):
+            mend_star_products(first, rows, known, tables, work, careful)
         for r in range(rows):
             row, norm, at = first + r, work.norms[r], np.uint64(r) * stride
             count = size if states == ZERO else states
@@ -46,38 +47,49 @@ def star_messages(total, known, tables, work, columns, states, scale, rest, doub
 
 
 @once
-def star_counted(total, known, tables, work, weights, doubtful, joint_counts):
-    """Add the expected counts of the rows of a star, in one pass in which no message is stored.
+def add_star_rows(first, rows, known, stride, work, weights, counts, likelihood, product):
+    """Add the expected counts of a block of rows of a star; a row whose product has the sum 0 adds nothing.
+
+    Returns the log-likelihood so far, and a product of likelihoods whose logarithm it lacks: those of rows of weight 1
+    are multiplied, with a logarithm now and then.
+    """
+    p, norms, taken, entries, bounds = work.products, work.norms, work.taken, known.entries, known.bounds
+    for r in range(rows):
+        row, norm, weight, at = first + r, norms[r], weights[first + r], np.uint64(r) * stride
+        if weight == 0.0 or norm == 0.0:
+            continue
+        if weight == 1.0:
+            likelihood += taken[r]
+            product *= norm
+            if product < FAINT or product > 1.0 / FAINT:
+                likelihood += np.log(product)
+                product = 1.0
+        else:
+            likelihood += weight * (np.log(norm) + taken[r])
+        scattered(p, at, weight / norm, counts, ZERO, stride, entries, bounds[0, row], bounds[0, row + 1])
+    return likelihood, product
+
+
+@kernel
+def star_block(total, known, tables, work, careful, weights, doubtful, counts):
+    """Add the expected counts of packs in a block of rows of a star, in one pass in which no message is stored.
 
     A doubtful row adds nothing. Returns the log-likelihood of all rows without the exponents taken out of the joint
-    tables (`add_unpacked` adds them), and how many rows are doubtful. The likelihoods of rows of weight 1 are
-    multiplied, with a logarithm now and then.
+    tables (`add_unpacked` adds them), how many products were faint, and how many rows are doubtful.
     """
-    likelihood, product, found = 0.0, 1.0, 0
-    stride, p, norms, taken, block = tables.stride, work.products, work.norms, work.taken, len(work.norms)
-    entries, bounds = known.entries, known.bounds
+    likelihood, product, faint, found, block = 0.0, 1.0, 0, 0, len(work.norms)
     for first in range(0, total, block):
         rows = block if first + block < total else total - first
-        star_products(first, rows, known, tables, work)
-        for r in range(rows):
-            row, norm, weight, at = first + r, norms[r], weights[first + r], np.uint64(r) * stride
-            if weight == 0.0:
-                continue
-            if norm == 0.0:
-                doubtful[row] = True
-                found += 1
-                continue
-            if weight == 1.0:
-                likelihood += taken[r]
-                product *= norm
-                if product < FAINT or product > 1.0 / FAINT:
-                    likelihood += np.log(product)
-                    product = 1.0
-            else:
-                likelihood += weight * (np.log(norm) + taken[r])
-            factor = weight / norm
-            scattered(p, at, factor, joint_counts, ZERO, stride, entries, bounds[0, row], bounds[0, row + 1])
-    return likelihood + np.log(product), found
+        if not star_products(first, rows, known, tables, work):
+            faint += mend_star_products(first, rows, known, tables, work, careful)
+            for r in range(rows):
+                if work.norms[r] == 0.0 and weights[first + r] != 0.0:
+                    doubtful[first + r] = True
+                    found += 1
+        likelihood, product = add_star_rows(
+            first, rows, known, tables.stride, work, weights, counts, likelihood, product
+        )
+    return likelihood + np.log(product), faint, found
 
 
 @inner
@@ -101,37 +113,41 @@ def update_lines(update, counts, values, out):
 
 
 @kernel
-def star(total, known, packing, maps, sizes, room, work, weights, expect, whole, update, requests):
-    """Run epochs of EM on the rows of a star, from each of several vectors of parameters, one after the other.
+def star(total, known, packing, maps, sizes, room, work, weights, expect, update, requests):
+    """Run epochs of EM on all rows of a star, from each of several vectors of parameters, one after the other.
 
-    If they are the `whole` table, the joint tables are made and the counts unpacked here, in the same room for every
-    epoch; the epochs of a vector end before one in which a row is doubtful, and after one that has no update. Else the
-    room has the joint tables of the only vector, the only epoch is without an update, and the counts of packs are left
-    in the room. `sizes` are the first fields of `StarTables`. Returns how many rows were doubtful, in all.
+    The joint tables are made and the counts unpacked here, in the same room for every epoch. The epochs of a vector end
+    before one in which a product of a row is faint, which only `star_block` can count, and after one that has no
+    update. `sizes` are the first fields of `StarTables`. Returns whether no product was faint.
     """
     size, stride = sizes
-    every, vectors = 0, len(requests.values)
+    sound, vectors, block = True, len(requests.values), len(work.norms)
     most = len(requests.counts) // vectors
     for k in range(vectors):
         values, least = requests.values[k], requests.limits[k, 0]
         for epoch in range(requests.numbers[k, 0]):
             at = k * most + epoch
-            if whole:
-                room.depth[0] = fill_joint_tables(
-                    packing, values, maps, room.joint, room.shifts, room.base, room.columns, room.exponents
+            fill_joint_tables(packing, values, maps, room.joint, room.shifts, room.base, room.columns, room.exponents)
+            set_all(room.counts, ZERO, 0.0, np.uint64(len(room.counts)))
+            tables = StarTables(size, stride, False, room.base, room.joint, room.shifts)
+            likelihood, product, counted = 0.0, 1.0, True
+            for first in range(0, total, block):
+                rows = block if first + block < total else total - first
+                counted = star_products(first, rows, known, tables, work)
+                if not counted:
+                    break
+                likelihood, product = add_star_rows(
+                    first, rows, known, stride, work, weights, room.counts, likelihood, product
                 )
-                set_all(room.counts, ZERO, 0.0, np.uint64(len(room.counts)))
-            tables = StarTables(size, stride, room.depth[0] > DEEPEST, room.base, room.joint, room.shifts)
-            likelihood, found = star_counted(total, known, tables, work, weights, room.doubtful, room.counts)
-            every += found
-            if whole and found:
+            if not counted:
+                sound = False
                 break
             counts, updated = requests.counts[at], requests.updated[at]
-            if whole:
-                set_all(counts, ZERO, 0.0, np.uint64(len(counts)))
-                likelihood += add_unpacked(
-                    packing, room.counts, room.posteriors, room.shifts, values, maps, expect, whole, counts, room.folded
-                )
+            set_all(counts, ZERO, 0.0, np.uint64(len(counts)))
+            missing = add_unpacked(
+                packing, room.counts, room.posteriors, room.shifts, values, maps, expect, True, counts, room.folded
+            )
+            likelihood = likelihood + np.log(product) + missing
             requests.likelihoods[at] = likelihood
             requests.numbers[k, 1] = epoch + 1
             if not len(update.lines) or not update_lines(update, counts, values, updated):
@@ -140,4 +156,4 @@ def star(total, known, packing, maps, sizes, room, work, weights, expect, whole,
             if likelihood < least:
                 break
             values, least = updated, likelihood + requests.limits[k, 1]
-    return every
+    return sound
