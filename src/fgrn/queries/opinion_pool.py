@@ -78,14 +78,14 @@ class OpinionPool:
         impossible = np.any([one.impossible for one in found], axis=0)
         if self.general is None or self.completeness is None:
             return means, impossible
-        columns = frames.columns(data)
+        columns = data if isinstance(data, Mapping) else frames.columns(data)
         known = count_known({name: column for name, column in columns.items() if name not in names}, len(impossible))
         shares = self.completeness.weights(known)
         rows = np.flatnonzero(shares < 1)
         if len(rows):
-            general = self.general.propagate(
-                {name: frames.select_rows(column, rows) for name, column in columns.items()}, **ask
-            )
+            if len(rows) < len(shares):
+                columns = {name: frames.select_rows(column, rows) for name, column in columns.items()}
+            general = self.general.propagate(columns, **ask)
             impossible[rows] |= general.impossible
             weights = [shares[rows, None], 1 - shares[rows, None]]
             for name, mean in means.items():
@@ -96,10 +96,10 @@ class OpinionPool:
 
 def count_known(columns: Mapping[str, Any], rows: int) -> np.ndarray:
     """Return how many of the columns have a value in each row."""
-    known = np.zeros(rows, dtype=np.int64)
+    known = np.full(rows, len(columns))
     for column in columns.values():
-        if isinstance(column, frames.Coded):
-            known += ~column.unknown
-        else:
-            known += [not is_missing_value(value) for value in frames.as_list(column)]
+        if not isinstance(column, frames.Coded):
+            known -= [is_missing_value(value) for value in frames.as_list(column)]
+        elif column.codes.min(initial=0) < 0:  # most columns of most tables have no missing value
+            known -= column.unknown
     return known
