@@ -82,7 +82,7 @@ def test_nothing_else_in_the_package_opens_files_to_write() -> None:
     Engines know nothing of the package but its errors, and keep their compiled kernels by themselves.
     """
     for path in ROOT.rglob("*.py"):
-        if path.name == "whole_file.py" or path.parent.name == "kernels":
+        if path.name in ("whole_file.py", "kernel_files.py") or path.parent.name == "kernels":
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, (ast.Attribute, ast.Name)):
