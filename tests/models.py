@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fgrn import BayesianNetwork, LatentClassifier, MarkovNetwork, Network
-from fgrn.core.completeness import Completeness
+from fgrn.core.refined_weight import RefinedWeight
 
 YES_NO = ["yes", "no"]
 
@@ -61,7 +61,7 @@ def refined_classifier(
     table |= {"size": draw.normal(5, 2, 60).round(2).tolist()}
     model = LatentClassifier(2, structure=structure, refine=False, n_init=1, n_epochs=5, n_bins=3, random_state=seed)
     model.set_params(tol=1e9).fit(table, classes)
-    model._decision.keep([other_tables(model.network_, draw) for _ in range(networks)], Completeness(3.5, 0.5))
+    model._decision.keep([other_tables(model.network_, draw) for _ in range(networks)], RefinedWeight(3.5, 0.5))
     holes = draw.random((60, 4)) < 0.5
     rows = zip(table.items(), holes.T, strict=True)
     return model, {

@@ -13,13 +13,14 @@ import pytest
 import fgrn
 from fgrn import LatentClassifier
 from fgrn.bayes.class_trees import HiddenTreeFamily, class_hidden_tree, class_tree_mixture, tree_of_columns
-from fgrn.core.completeness import Completeness
+from fgrn.core.refined_weight import RefinedWeight
 from fgrn.files import model_file
 from fgrn.files.container import container_bytes
 from fgrn.graph.class_family import ClassFamily
-from fgrn.learning import incomplete_rows
-from fgrn.learning.incomplete_rows import IncompletePredictions, best_completeness, with_level_factors
+from fgrn.learning import classifier_choice, incomplete_rows
+from fgrn.learning.incomplete_rows import IncompletePredictions, best_refined_weight, with_level_factors
 from fgrn.queries.opinion_pool import OpinionPool
+from fgrn.queries.questions import explained_by
 from fgrn.tables.encoded import Evidence
 
 OBSERVED = {"a": [0, 1, 2], "b": [0, 1], "c": [0, 1, 2], "y": [0, 1, 2]}
@@ -121,11 +122,11 @@ def test_the_weight_that_predicts_incomplete_rows_best_is_chosen() -> None:
     weights = np.ones(100)
     for refined, general, power in ((right, wrong, min(incomplete_rows.POWERS)), (wrong, right, 8.0)):
         part = IncompletePredictions(refined, general, known, classes, weights)
-        assert best_completeness(4.0, [part]) == Completeness(4.0, power)
+        assert best_refined_weight(4.0, [part]) == RefinedWeight(4.0, power)
     almost = np.where(np.arange(100)[:, None] == 7, np.eye(2)[1 - classes] * (1 - 1e-300) + 1e-300, right)
     part = IncompletePredictions(wrong, almost, known, classes, weights)  # one row does not decide alone
-    assert best_completeness(4.0, [part]) == Completeness(4.0, 8.0)
-    assert Completeness(4.0, 2.0).weights(np.array([0, 2, 4, 5])).tolist() == [0.0, 0.25, 1.0, 1.0]
+    assert best_refined_weight(4.0, [part]) == RefinedWeight(4.0, 8.0)
+    assert RefinedWeight(4.0, 2.0).weights(np.array([0, 2, 4, 5])).tolist() == [0.0, 0.25, 1.0, 1.0]
 
 
 # The classifier
@@ -216,7 +217,7 @@ def test_the_weight_is_saved_and_a_file_without_it_predicts_as_before(
     refined = OpinionPool((fitted.decision_network_,)).messages(fitted._coded(hidden), ["state"])["state"]
     np.testing.assert_array_equal(before.predict_proba(hidden), refined)
     for wrong in ({"usual": 0.0, "power": 1.0}, {"usual": 1.0, "power": -1.0}, {"usual": 1.0}, [], {"usual": "x"}):
-        path = written(lambda record, wrong=wrong: {**record, "completeness": wrong})
+        path = written(lambda record, wrong=wrong: {**record, "weight": wrong})
         with pytest.raises(fgrn.ModelFileError, match=r"weight that is not positive|has"):
             fgrn.load(path)
 
@@ -235,3 +236,39 @@ def test_a_table_of_which_hardly_anything_is_known_is_learnt() -> None:
     X.loc[5:, "b"] = None
     model = LatentClassifier(random_state=0).fit(X, pd.Series(["u", "v"] * 20))
     assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_a_row_that_only_the_fitted_network_rules_out_is_predicted_by_refined_tables() -> None:
+    sizes = {"L": 2, "a": 2, "b": 2}
+    tables = {"a": [[0.7, 0.3], [0.4, 0.6]], "b": [[0.5, 0.5], [0.2, 0.8]]}
+    refined = fgrn.naive_bayes(sizes, class_variable="L", tables=tables)
+    general = fgrn.naive_bayes(sizes, class_variable="L", tables={**tables, "a": [[1.0, 0.0], [1.0, 0.0]]})
+    pool = OpinionPool((refined,), general, RefinedWeight(2.0, 1.0))
+    rows = {"a": [1, 1, 0], "b": [0, None, None]}
+    found = pool.messages(rows, ["L"])["L"]
+    np.testing.assert_array_equal(found[:2], refined.posterior(rows, "L")[:2])
+    both = np.sqrt(refined.posterior(rows, "L")[2] * general.posterior({"a": [0]}, "L")[0])
+    np.testing.assert_allclose(found[2], both / both.sum())
+    told = explained_by(pool, {"a": 1, "b": 0}, "L")
+    assert told.probability == pytest.approx(found[0].max())
+
+
+def test_complete_rows_with_weights_are_predicted_by_refined_tables_alone() -> None:
+    """The mean number of known values is not rounded above their number."""
+    X, y = exclusive(200)
+    for seed in range(5):
+        weights = np.random.default_rng(seed).random(200) + 0.1
+        model = LatentClassifier(1, structure="per_class", random_state=0).fit(X, y, sample_weight=weights)
+        assert model.decision_weight_.usual == X.shape[1]
+
+
+def test_a_small_table_is_weighed_on_all_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr(
+        classifier_choice, "best_refined_weight", lambda usual, parts: seen.append(parts) or RefinedWeight(usual, 1.0)
+    )
+    LatentClassifier(1, structure="per_class", random_state=0).fit(*exclusive(60))
+    assert [len(parts) for parts in seen] == [5]
+    LatentClassifier(1, structure="per_class", random_state=0).fit(*exclusive(6000))
+    assert len(seen[1]) < 3  # of three: these are rows enough
+    assert best_refined_weight(9.0, []) == RefinedWeight(9.0, incomplete_rows.USUAL_POWER)

@@ -155,8 +155,8 @@ def test_a_page_carries_the_networks_that_were_refined_for_the_class(networks: i
     plain = parts(fgrn.explore(model.network_).html)[0]
     text, data = parts(fgrn.explore(model).html)
     edge = next(one["edge"] for one in text["variables"] if one["name"] == "class")
-    completeness = {"usual": 3.5, "power": 0.5}
-    assert text["refined"] == {"edge": edge, "networks": networks, "completeness": completeness}
+    weight = {"usual": 3.5, "power": 0.5}
+    assert text["refined"] == {"edge": edge, "networks": networks, "weight": weight}
     assert plain["refined"] is None and not any(name.startswith("refined") for name in plain["arrays"])
     kind, first, count = text["arrays"]["refined.values"]
     assert kind == "f8"

@@ -40,7 +40,7 @@ function Refined({ store }: { store: Store }) {
   const { refined } = store.document;
   const variable = refined && store.byEdge.get(refined.edge);
   if (!refined || !variable) return null;
-  const said = store.weights(variable) ? text.refinedKnown(variable.title) : text.refined(variable.title, refined.networks, !!refined.completeness);
+  const said = store.weights(variable) ? text.refinedKnown(variable.title) : text.refined(variable.title, refined.networks, !!refined.weight);
   return <p class="note refined" dir="auto">{said}</p>;
 }
 

@@ -62,7 +62,7 @@ export interface FactorText {
   lines: { edge: number; block: number; points: [number, number][] }[];
 }
 
-/** What the page carries as JSON, beside the arrays of its model: element `model`. Format 1 is the same without `refined`, 2 without `completeness`. */
+/** What the page carries as JSON, beside the arrays of its model: element `model`. Format 1 is the same without `refined`, 2 without `weight`. */
 export interface Document {
   format: number;
   title: string;
@@ -97,8 +97,8 @@ export interface Document {
 export interface RefinedText {
   edge: number;
   networks: number;
-  /** How much they count where values are missing, beside the network that is shown: as Completeness in Python. */
-  completeness?: { usual: number; power: number };
+  /** How much they count where values are missing, beside the network that is shown: as RefinedWeight in Python. */
+  weight?: { usual: number; power: number };
 }
 
 export interface ColumnText {

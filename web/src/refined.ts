@@ -12,11 +12,11 @@ export class RefinedClass {
   readonly edge: number;
   private readonly models: Model[];
   private readonly program: Program;
-  private readonly completeness: RefinedText["completeness"];
+  private readonly weight: RefinedText["weight"];
 
-  constructor(private readonly shown: Model, { edge, networks, completeness }: RefinedText, { buffer, places }: Pick<Start, "buffer" | "places">) {
+  constructor(private readonly shown: Model, { edge, networks, weight }: RefinedText, { buffer, places }: Pick<Start, "buffer" | "places">) {
     this.edge = edge;
-    this.completeness = completeness;
+    this.weight = weight;
     const { plan } = shown;
     const all = parametersOf(buffer, places, "refined.values");
     const size = plan.values.length;
@@ -27,32 +27,31 @@ export class RefinedClass {
   /** The probabilities of the class; what they are without evidence if this evidence is impossible by one of the networks. */
   predicted(evidence: Evidence): Float64Array {
     const share = this.share(evidence);
-    const found: Float64Array[] = [];
-    for (const model of share < 1 ? [...this.models, this.shown] : this.models) {
-      const messages = new Messages(model, evidence);
-      messages.run(this.program);
-      if (evidence.size && messages.logLikelihood(this.program) === -Infinity) return this.predicted(new Map());
-      found.push(distribution(messages.belief(this.edge)));
-    }
-    const refined = found.slice(0, this.models.length);
-    const mean = geometricMean(refined, refined.map(() => 1 / refined.length));
-    return share < 1 ? geometricMean([mean, found[refined.length]], [share, 1 - share]) : mean;
+    const refined = this.models.map((model) => this.told(model, evidence));
+    if (refined.includes(null)) return this.predicted(new Map());
+    const mean = geometricMean(refined as Float64Array[], refined.map(() => 1 / refined.length));
+    const shown = share < 1 ? this.told(this.shown, evidence) : null;
+    return shown ? geometricMean([mean, shown], [share, 1 - share]) : mean;
+  }
+
+  /** The probabilities of the class by one network; null if the evidence is impossible by it. */
+  private told(model: Model, evidence: Evidence): Float64Array | null {
+    const messages = new Messages(model, evidence);
+    messages.run(this.program);
+    const isImpossible = evidence.size > 0 && messages.logLikelihood(this.program) === -Infinity;
+    return isImpossible ? null : distribution(messages.belief(this.edge));
   }
 
   /** The weight of the refined networks: 1 with as many known values as usual. */
   private share(evidence: Evidence): number {
-    if (!this.completeness) return 1;
+    if (!this.weight) return 1;
     const known = evidence.size - (evidence.has(this.edge) ? 1 : 0);
-    return Math.min(known / this.completeness.usual, 1) ** this.completeness.power;
+    return Math.min(known / this.weight.usual, 1) ** this.weight.power;
   }
 
   /** Whether evidence is impossible by one of the networks, so that the class is predicted without it. */
   isImpossible(evidence: Evidence): boolean {
-    return (this.completeness ? [...this.models, this.shown] : this.models).some((model) => {
-      const messages = new Messages(model, evidence);
-      messages.run(this.program);
-      return evidence.size > 0 && messages.logLikelihood(this.program) === -Infinity;
-    });
+    return this.models.some((model) => this.told(model, evidence) === null);
   }
 }
 

@@ -72,7 +72,11 @@ def geometric_mean(found: Sequence[np.ndarray], weights: Sequence[np.ndarray] | 
     if len(found) == 1:
         return found[0]
     each = [np.log(np.maximum(one, FAINTEST)) for one in found]
-    logs = np.mean(each, axis=0) if weights is None else sum(map(np.multiply, weights, each), np.zeros(1))
+    logs = (
+        np.mean(each, axis=0)
+        if weights is None
+        else np.sum([weight * one for weight, one in zip(weights, each, strict=True)], axis=0)
+    )
     likely = np.exp(logs - logs.max(axis=-1, keepdims=True)) * (np.max(found, axis=0) != 0)
     mean: np.ndarray = likely / likely.sum(axis=-1, keepdims=True)
     return mean

@@ -370,8 +370,8 @@ class LatentEstimator(HiddenNames):
     def complete(self, X: Any, return_proba: bool = False) -> Any:
         """Return the table with missing values imputed: the most probable level, or the expected number.
 
-        To impute, `LatentClassModel` and `LatentImputer` are better than a classifier, whose network was chosen to
-        predict the class, and describes the other columns less well.
+        The network of a classifier was chosen to predict the class, and describes the other columns less well than
+        that of `LatentClassModel` or `LatentImputer`.
 
         An expected number need not be whole: a column of whole numbers then becomes one of floats.
         A column without known values in training is unchanged, and so is a level that was not seen there; for the

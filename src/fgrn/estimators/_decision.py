@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.completeness import Completeness
+from ..core.refined_weight import RefinedWeight
 from ..graph.network import Network
 from ..queries.opinion_pool import OpinionPool
 
@@ -29,24 +29,24 @@ class Decision:
         return tuple(getattr(self.estimator, name) for name in REFINED if hasattr(self.estimator, name))
 
     @property
-    def completeness(self) -> Completeness | None:
+    def weight(self) -> RefinedWeight | None:
         """How much the refined networks count in rows with missing values; None if they count alone in all."""
-        found: Completeness | None = getattr(self.estimator, WEIGHT, None)
+        found: RefinedWeight | None = getattr(self.estimator, WEIGHT, None)
         return found
 
     @property
     def pool(self) -> OpinionPool:
         """The networks that predict the class together: those refined for it, and the fitted one; or this one alone."""
-        fitted, refined, completeness = self.estimator.network_, self.refined, self.completeness
+        fitted, refined, weight = self.estimator.network_, self.refined, self.weight
         if not refined:
             return OpinionPool((fitted,))
-        return OpinionPool(refined) if completeness is None else OpinionPool(refined, fitted, completeness)
+        return OpinionPool(refined) if weight is None else OpinionPool(refined, fitted, weight)
 
-    def keep(self, networks: Sequence[Network], completeness: Completeness | None = None) -> None:
+    def keep(self, networks: Sequence[Network], weight: RefinedWeight | None = None) -> None:
         """Keep the networks that were refined for the class; of none, the fitted one predicts it."""
         for name in (*REFINED, WEIGHT):
             self.estimator.__dict__.pop(name, None)
         for name, network in zip(REFINED, networks, strict=False):
             setattr(self.estimator, name, network)
-        if networks and completeness is not None:
-            setattr(self.estimator, WEIGHT, completeness)
+        if networks and weight is not None:
+            setattr(self.estimator, WEIGHT, weight)

@@ -17,9 +17,9 @@ from ..bayes.class_trees import (
     smoothing_of_class_tree,
     tree_of_columns,
 )
-from ..core.completeness import Completeness
 from ..core.exceptions import FgrnWarning, LearningError, Remedy, counted, warn
 from ..core.progress import LearningProgress, ReadingProgress
+from ..core.refined_weight import RefinedWeight
 from ..graph import structures
 from ..graph.class_family import ClassFamily
 from ..graph.network import Network
@@ -131,7 +131,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
     structure_: str
     decision_network_: Network
     second_decision_network_: Network
-    decision_weight_: Completeness
+    decision_weight_: RefinedWeight
 
     def __init__(
         self,
@@ -262,7 +262,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         self._learn_in_time(table, search)
         stopped = search.budget.stopped
         if search.tried and not search.recipe.changes_nothing and not stopped():
-            self._decision.keep(refined(family, self.network_, here, search.recipe, stopped), search.completeness)
+            self._decision.keep(refined(family, self.network_, here, search.recipe, stopped), search.weight)
 
     def _learn_in_time(self, table: EncodedTable, search: ClassSearch) -> None:
         """Learn the tables of the network; when the time is over, stop with a warning and keep them."""

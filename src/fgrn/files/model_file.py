@@ -38,8 +38,8 @@ from ..bayes.dynamic import DynamicBayesianNetwork
 from ..bayes.factored import FactoredModel
 from ..bayes.influence import InfluenceDiagram
 from ..bayes.tree_mixture import TreeMixture
-from ..core.completeness import Completeness
 from ..core.exceptions import ModelFileError, Remedy
+from ..core.refined_weight import RefinedWeight
 from ..core.whole_file import reason_of, write_whole
 from ..flow.gaussian_leaves import GaussianLeaves
 from ..flow.online import Online
@@ -122,9 +122,9 @@ def _model_bytes(model: Saved, record: dict[str, Any]) -> bytes:
     arrays: dict[str, np.ndarray] = {}
     if hasattr(model, "decision_network_"):
         beside["decision"], arrays["decision"] = {"tensor": "decision"}, model.decision_network_._parameters.values
-        completeness = model._decision.completeness
-        if completeness is not None:
-            beside["decision"]["completeness"] = {"usual": completeness.usual, "power": completeness.power}
+        weight = model._decision.weight
+        if weight is not None:
+            beside["decision"]["weight"] = {"usual": weight.usual, "power": weight.power}
             beside["version"] = 2  # code that does not know it would predict rows with missing values by refined tables
     if hasattr(model, "second_decision_network_"):
         beside["decision"]["second"] = "decision/second"
@@ -142,11 +142,11 @@ def _read_model(file: Readable) -> Saved:
     if "model" in container.document:
         return factored_file.decode_factored(container)
     network, deciding, mixture = _decode_network(container)
-    completeness = _read_completeness(container.document)
+    weight = _read_refined_weight(container.document)
     if "estimator" not in container.document:
         return network if mixture is None else mixture
     estimator = restore_estimator(container.document, network, mixture)
-    estimator._decision.keep(deciding, completeness)
+    estimator._decision.keep(deciding, weight)
     return estimator
 
 
@@ -299,16 +299,16 @@ def _decision_tensors(document: dict[str, Any]) -> list[str]:
     return [value_of(str, record, key, DECIDING) for key in ("tensor", "second") if key == "tensor" or key in record]
 
 
-def _read_completeness(document: dict[str, Any]) -> Completeness | None:
+def _read_refined_weight(document: dict[str, Any]) -> RefinedWeight | None:
     """Return how much refined tables count in rows with missing values; None for a file that does not say so."""
     record = value_of(dict, document, "decision", "its description") if "decision" in document else {}
-    if "completeness" not in record:
+    if "weight" not in record:
         return None
-    said = value_of(dict, record, "completeness", DECIDING)
+    said = value_of(dict, record, "weight", DECIDING)
     usual, power = (value_of(float, said, key, DECIDING) for key in ("usual", "power"))
     if not (0 < usual < np.inf and 0 < power < np.inf):
         raise Refused(f"{DECIDING} have a weight that is not positive.")
-    return Completeness(usual, power)
+    return RefinedWeight(usual, power)
 
 
 def _deciding(network: Network, values: np.ndarray) -> Network:

@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core.completeness import Completeness
 from ..core.progress import ReadingProgress
+from ..core.refined_weight import RefinedWeight
 from .calibration import Calibration, CalibrationSearch, Predictions, can_fit_matrix
 from .choice_budget import Budget
 from .class_trials import ITERATIONS, REFINED_ROWS, Family, Recipe, Refinement, Trial, mean_model
 from .criteria import EQUAL, ClassCandidate, ClassSelection
 from .cross_validation import MOST_ROWS, PartedRows, mean_and_error
-from .incomplete_rows import ENOUGH_HELD_OUT, IncompletePredictions, best_completeness, known_values
+from .incomplete_rows import ENOUGH_HELD_OUT, IncompletePredictions, best_refined_weight, known_values
 
 STRENGTHS = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 """The strengths of the penalty, the strongest first."""
@@ -91,7 +91,7 @@ class ClassSearch:
     unfinished the structures of which the budget did not allow to try all that might be better
     averaged   for each network the candidates whose mean it is, if that is better than the best of them, see `average`
     calibration  of the best candidate, or of the mean, see `calibrate`
-    completeness how much the chosen tables count in rows with missing values, see `weigh_incomplete_rows`
+    weight     how much the chosen tables count in rows with missing values, see `weigh_incomplete_rows`
     """
 
     rows: PartedRows
@@ -104,7 +104,7 @@ class ClassSearch:
     unfinished: set[str] = field(default_factory=set)
     averaged: Sequence[Sequence[ClassCandidate]] = ()
     calibration: Calibration = field(default_factory=Calibration)
-    completeness: Completeness | None = None
+    weight: RefinedWeight | None = None
     _of_best: list[tuple[Trial, list[Any]]] = field(default_factory=list)
     _losses: list[np.ndarray] = field(default_factory=list)
     _begun: list[Refinement] = field(default_factory=list)
@@ -256,16 +256,19 @@ class ClassSearch:
         """Find how much the chosen tables count in rows with missing values, beside those of EM."""
         family, rows, budget = self.best_family, self.rows, self.budget
         known = known_values(rows.table.without(rows.target))
-        usual = float(np.average(known, weights=rows.table.row_weights * (rows.classes >= 0)))
+        mean = float(np.average(known, weights=rows.table.row_weights * (rows.classes >= 0)))
+        usual = round(mean, 9)  # of complete rows it is their number of columns, whatever their weights
         if not usual or self.recipe.changes_nothing:
             return
         parts: list[IncompletePredictions] = []
+        tried = 0
         for trial, models in self._of_best:
-            if budget.stopped() or not budget.has_time or sum(len(part.known) for part in parts) >= ENOUGH_HELD_OUT:
+            if budget.stopped() or not budget.has_time or tried >= ENOUGH_HELD_OUT:
                 break
+            tried += trial.held_out_rows
             ready = [family.calibrated(model, self.calibration) for model in models]
             parts.append(trial.incomplete_predictions(ready))
-        self.completeness = best_completeness(usual, parts)
+        self.weight = best_refined_weight(usual, parts)
 
     def reserve_for_refining(self) -> None:
         """Reserve only the budget for refining the best candidate with all rows."""

@@ -8,7 +8,7 @@ same class probabilities as before, and rows with missing values have others. He
 1. the factors of all levels are found that maximise the conditional likelihood of the class in rows of which some
    values are hidden, by gradients that are differences of expected counts, as in `learning.conditional`;
 2. held-out rows with hidden values tell how fast the weight of refined tables falls with the number of missing values
-   (`Completeness`). Beside them counts the network that was learnt by EM, in a geometric mean.
+   (`RefinedWeight`). Beside them counts the network that was learnt by EM, in a geometric mean.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.completeness import Completeness
 from ..core.distributions import geometric_mean
+from ..core.refined_weight import RefinedWeight
 from ..tables.encoded import Evidence
 from ..tables.frames import UNKNOWN
 from .optimiser import minimised
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 LEAST_ROWS, MOST_ROWS = 500, 4_000
 """The number of rows with hidden values: of fewer rows, each is used several times."""
 
-MOST_WORK = 2e8
-"""The work of finding factors for one model, at most: half a second. In a tree, where hidden values are summed out one
-by one, fewer rows are used."""
+MOST_WORK, LEAST_FOR_FACTORS = 2e8, 200
+"""The work of finding factors for one model, about half a second, beyond which fewer rows are used: in trees, where
+hidden values are summed out one by one. So many rows are used in any case."""
 
 RIDGE = 1.0
 """The strength of the penalty on the squares of the logarithms of factors, in rows."""
@@ -41,8 +41,8 @@ RIDGE = 1.0
 ITERATIONS, TOLERANCE = 15, 1e-4
 """The most steps of the optimiser, and the gain per row at which it has converged."""
 
-POWERS = (0.5, 1.0, 2.0, 4.0, 8.0)
-"""The powers of `Completeness` that are compared."""
+POWERS, USUAL_POWER = (0.5, 1.0, 2.0, 4.0, 8.0), 2.0
+"""The powers of `RefinedWeight` that are compared, and the one that is used where there is no time for that."""
 
 MOST_HELD_OUT, ENOUGH_HELD_OUT = 1_000, 300
 """The number of held-out rows of a fold that powers are compared on, and that of all folds from which on further folds
@@ -88,7 +88,7 @@ def with_level_factors(family: Family, model: Any, rows: Evidence, stopped: Call
         stopped: asked whether to end at once.
     """
     work = 2 * ITERATIONS * family.size_of(model, rows)[2]
-    some = rows.take(slice(None, None, max(1, int(np.ceil(work / MOST_WORK)))))
+    some = rows.take(slice(0, max(LEAST_FOR_FACTORS, int(rows.rows * MOST_WORK / work))))
     task, levels = family.conditional(model, some), family.level_of_cells(model)
     inside, count = levels >= 0, int(levels.max(initial=-1)) + 1
 
@@ -120,15 +120,20 @@ class IncompletePredictions:
     classes: np.ndarray
     weights: np.ndarray
 
-    def loss(self, completeness: Completeness) -> float:
+    def loss(self, weight: RefinedWeight) -> float:
         """Return the sum over rows of weight * log-loss, with refined tables of this weight."""
-        share = completeness.weights(self.known)[:, None]
+        share = weight.weights(self.known)[:, None]
         chances = geometric_mean([self.refined, self.general], [share, 1 - share])
         told = chances[np.arange(len(chances)), self.classes]
         return -float(self.weights @ np.log(np.maximum(told, LEAST_CHANCE)))
 
 
-def best_completeness(usual: float, parts: Sequence[IncompletePredictions]) -> Completeness:
-    """Return the weight of refined tables with the least log-loss in held-out rows with hidden values, if any."""
-    tried = [Completeness(usual, power) for power in POWERS]
+def best_refined_weight(usual: float, parts: Sequence[IncompletePredictions]) -> RefinedWeight:
+    """Return the weight of refined tables with the least log-loss in held-out rows with hidden values.
+
+    Without any rows it is that of the usual power.
+    """
+    if not parts:
+        return RefinedWeight(usual, USUAL_POWER)
+    tried = [RefinedWeight(usual, power) for power in POWERS]
     return min(tried, key=lambda one: sum(part.loss(one) for part in parts))

@@ -22,7 +22,7 @@ from .factor_layout import factor_view
 from .plan_serialisation import Packed, pack_orders, pack_plan, pack_program, pack_refined
 
 FORMAT = 3
-"""Of the data in a page, see `web/src/protocol.ts`; format 1 has no `refined`, and format 2 no `completeness` in it.
+"""Of the data in a page, see `web/src/protocol.ts`; format 1 has no `refined`, and format 2 no `weight` in it.
 The script reads all of them."""
 
 SERVED = Remedy(
@@ -129,9 +129,9 @@ def _refined(shown: Shown, numbers: Mapping[str, int]) -> dict[str, Any] | None:
     """Return the edge of the class that refined networks predict, how many there are, and how much they count."""
     if shown.refined is None:
         return None
-    completeness = shown.refined.pool.completeness
-    weight = {} if completeness is None else {"completeness": asdict(completeness)}
-    return {"edge": numbers[shown.refined.name], "networks": len(shown.refined.networks), **weight}
+    weight = shown.refined.pool.weight
+    text = {"edge": numbers[shown.refined.name], "networks": len(shown.refined.networks)}
+    return text if weight is None else {**text, "weight": asdict(weight)}
 
 
 def _variable(variable: Variable, edge: int, model: Any) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.completeness import Completeness
 from ..core.distributions import geometric_mean
 from ..core.exceptions import ImpossibleEvidence, ImpossibleRowWarning, Remedy, warn
+from ..core.refined_weight import RefinedWeight
 from ..tables import frames
 from ..tables.missing import is_missing_value
 
@@ -22,26 +22,22 @@ if TYPE_CHECKING:
 class OpinionPool:
     """Models of the same variables whose answer is the geometric mean of their answers; of one alone, its own.
 
-    models        which answer together
-    general       another one, which counts as well in rows with missing values, if there is one
-    completeness  how much the models count in such a row
+    models   which answer together
+    general  another one, which counts as well in rows with missing values, if there is one
+    weight   how much the models count in such a row
     """
 
     models: tuple[Queries, ...]
     general: Queries | None = None
-    completeness: Completeness | None = None
-
-    @property
-    def members(self) -> tuple[Queries, ...]:
-        """All models that may have a part in an answer."""
-        return self.models if self.general is None else (*self.models, self.general)
+    weight: RefinedWeight | None = None
 
     def messages(
         self, data: frames.Data, names: Sequence[str], way: str = "marginal", engine: str = "auto"
     ) -> dict[str, np.ndarray]:
         """Return the mean messages on each variable, (rows, states).
 
-        A row that is impossible by one of the models gets the answer without any evidence, with a warning.
+        A row that is impossible by one of the models gets the answer without any evidence, with a warning. Where it is
+        impossible by the `general` model alone, this one has no part in the answer.
 
         Args:
             data: the rows: a mapping of columns, of labels, codes or weights; with a `general` model every column has a
@@ -76,21 +72,21 @@ class OpinionPool:
         found = [model.propagate(data, **ask) for model in self.models]
         means = {name: geometric_mean([getattr(one, way)(name) for one in found]) for name in names}
         impossible = np.any([one.impossible for one in found], axis=0)
-        if self.general is None or self.completeness is None:
+        if self.general is None or self.weight is None:
             return means, impossible
         columns = data if isinstance(data, Mapping) else frames.columns(data)
         known = count_known({name: column for name, column in columns.items() if name not in names}, len(impossible))
-        shares = self.completeness.weights(known)
+        shares = self.weight.weights(known)
         rows = np.flatnonzero(shares < 1)
         if len(rows):
             if len(rows) < len(shares):
                 columns = {name: frames.select_rows(column, rows) for name, column in columns.items()}
-            general = self.general.propagate(columns, **ask)
-            impossible[rows] |= general.impossible
-            weights = [shares[rows, None], 1 - shares[rows, None]]
+            general = self.general.propagate(columns, **{**ask, "parts": [way, "likelihood"], "impossible": "mark"})
+            shared = shares[rows, None]
             for name, mean in means.items():
+                pooled = geometric_mean([mean[rows], getattr(general, way)(name)], [shared, 1 - shared])
                 means[name] = mean.copy()
-                means[name][rows] = geometric_mean([mean[rows], getattr(general, way)(name)], weights)
+                means[name][rows] = np.where(general.impossible[:, None], mean[rows], pooled)
         return means, impossible
 
 

@@ -223,7 +223,7 @@ def explained_by(
         return pool.messages(table or {name: [None] * len(shown)}, [name], engine=engine)[name]
 
     code = None if state is None else variable.code(state)
-    for model in pool.members if known else ():  # refused here if it is impossible, as the one row it is
+    for model in pool.models if known else ():  # refused here if it is impossible, as the one row it is
         model.propagate({key: shown_where(columns[key], np.ones(1, bool)) for key in known}, keep=[], engine=engine)
     named_values = values or {key: column for key, column in columns.items() if key in known}
     return explanation.explain(named_values, known, posterior, name, variable.labels, code, orders)

@@ -8,7 +8,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Completeness:
+class RefinedWeight:
     """How much the tables that were refined for the class count in a row, by how many of its values are known.
 
     Beside them counts the network that describes whole rows, with the rest of the weight.
