@@ -28,6 +28,7 @@ from fgrn.cli.wording import spoken
 from fgrn.core.distributions import geometric_mean
 from fgrn.core.exceptions import ConvergenceWarning, FgrnWarning
 from fgrn.core.progress import ReadingProgress
+from fgrn.estimators import classifiers
 from fgrn.files import model_file
 from fgrn.files.container import container_bytes
 from fgrn.graph.class_family import ClassFamily
@@ -867,7 +868,8 @@ def test_a_batch_more_is_learnt_by_the_tables_of_the_rows(refined: LatentClassif
     assert not hasattr(model, "decision_network_")
     assert model.structure_ == "per_class"
     fitted = clone(model).fit(X, y)
-    fitted.partial_fit(X, y)
+    with pytest.warns(fgrn.FgrnWarning, match="dropped the tables"):
+        fitted.partial_fit(X, y)
     assert not hasattr(fitted, "decision_network_")
     assert np.isfinite(fitted.predict_proba(X)).all()
 
@@ -936,7 +938,8 @@ def test_two_networks_are_saved_and_loaded_and_dropped_together(two_networks: La
     assert again.second_decision_network_ == two_networks.second_decision_network_
     assert again.selection_ == two_networks.selection_
     assert np.array_equal(again.predict_proba(X), two_networks.predict_proba(X))
-    again.partial_fit(X, y)
+    with pytest.warns(fgrn.FgrnWarning, match="dropped the tables"):
+        again.partial_fit(X, y)
     assert not hasattr(again, "decision_network_")
     assert not hasattr(again, "second_decision_network_")
 
@@ -1189,3 +1192,45 @@ def test_complete_imputes_the_class_that_predict_says() -> None:
     np.testing.assert_allclose(sure[:, -1], chances.max(axis=1))
     known = model.complete(table.assign(a=None))
     assert known["kind"].tolist() == table["kind"].tolist()
+
+
+# Interruptions
+
+
+@pytest.mark.parametrize("where", ["average", "_evaluate"])
+def test_an_interrupted_choice_keeps_the_best_candidate_so_far(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Ctrl-C does it, once something was tried; before that there is nothing to keep."""
+    X, y = exclusive(120)
+    usual = getattr(ClassSearch, where)
+
+    def interrupted(search: ClassSearch, *given: Any, **options: Any) -> Any:
+        if len(search.tried) > 1:
+            raise KeyboardInterrupt
+        return usual(search, *given, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ClassSearch, where, interrupted)
+        with pytest.warns(fgrn.InterruptedWarning, match="interrupted while candidates were compared; the best model"):
+            model = LatentClassifier(random_state=0, engine="cpu").fit(X, y)
+    assert len(model.selection_.candidates) > 1
+    assert np.isfinite(model.predict_proba(X)).all()
+    assert model.score(X, y) > 0.4
+
+    def at_once(*given: Any, **options: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ClassSearch, "_evaluate", at_once)
+    with pytest.raises(KeyboardInterrupt):
+        LatentClassifier(random_state=0, engine="cpu").fit(X, y)
+
+
+def test_an_interrupted_refinement_keeps_the_tables_of_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    def at_once(*given: Any, **options: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(classifiers, "refined", at_once)
+    X, y = exclusive(120)
+    with pytest.warns(fgrn.InterruptedWarning, match="interrupted while tables were refined; the best model"):
+        model = LatentClassifier(1, structure="per_class", random_state=0, engine="cpu").fit(X, y)
+    assert not hasattr(model, "decision_network_")
+    assert np.isfinite(model.predict_proba(X)).all()

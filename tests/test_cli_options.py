@@ -219,3 +219,14 @@ def test_a_folder_whose_files_have_other_types_is_refused_in_words(tmp_path: Pat
     told = capsys.readouterr().err
     assert "column 'x' has the types int64 and string" in told
     assert "should not happen" not in told
+
+
+def test_a_target_that_is_dropped_is_a_contradiction(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, err = told(capsys, "fit", table, "--target", "a", "--drop", "a", "-o", table.parent / "m.fgrn", status=2)
+    assert "'a' cannot be --target and --drop at once." in err
+
+
+def test_a_model_may_lie_in_the_folder_it_is_learnt_from(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        told(capsys, "fit", table.parent, "--hidden", "2", "-o", table.parent / "m.fgrn")
+    assert fgrn.load(table.parent / "m.fgrn").n_hidden_ == 2

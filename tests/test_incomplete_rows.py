@@ -226,7 +226,8 @@ def test_learning_another_batch_drops_the_weight(fitted: LatentClassifier) -> No
     X, y = exclusive(100)
     model = LatentClassifier(1, structure="per_class", random_state=0).fit(X, y)
     assert hasattr(model, "decision_weight_")
-    model.partial_fit(X, y)
+    with pytest.warns(fgrn.FgrnWarning, match="dropped the tables"):
+        model.partial_fit(X, y)
     assert not hasattr(model, "decision_weight_")
 
 

@@ -439,6 +439,15 @@ def test_a_column_without_a_name_is_read_as_python_does(page: Open) -> None:
     assert {names[number]: one.index(1) for number, one in opened.evidence.items()} == {"x0_": 1, "x0": 0}
 
 
+def test_rows_without_values_are_rows_as_in_python(page: Open, survey: tuple[Any, Any]) -> None:
+    """Also of a table of one column, where an empty line is one; in others it is none."""
+    opened = page(survey[0])
+    code = "content => fgrn.store.open('some.csv', content)"
+    for content, count in (("cars,age\n,\nnone,31\n,\n\none,60\n", 4), ("cars\n\nnone\n", 2), ("cars,age\none,60", 1)):
+        opened.tab.evaluate(code, content)
+        opened.tab.get_by_text(f"Row 0 of {count}").wait_for()
+
+
 def test_the_form_sets_values(page: Open, survey: tuple[Any, Any]) -> None:
     model, _ = survey
     opened, names = page(model), shown(model)

@@ -19,7 +19,13 @@ export function tableOf(name: string, content: string): Table {
   const head = plain.slice(0, plain.search(/[\r\n]|$/));
   const count = (mark: string): number => head.split(mark).length;
   const mark = [",", ";", "\t"].reduce((best, one) => (count(one) > count(best) ? one : best));
-  const [columns = [], ...rows] = records(plain, mark).filter((row) => row.some((value) => value !== ""));
+  const all = records(plain, mark);
+  const isEmptyLine = (row: string[]): boolean => row.length === 1 && row[0] === "";
+  if (isEmptyLine(all[all.length - 1])) all.pop(); // what follows the last end of a line
+  const first = all.findIndex((row) => !isEmptyLine(row));
+  const columns = all[first] ?? [];
+  // as in Python: an empty line is a row of a table of one column, and none of another
+  const rows = all.slice(first + 1).filter((row) => columns.length === 1 || !isEmptyLine(row));
   return { name, columns: columnNames(columns), count: rows.length, row: async (at) => rows[at] };
 }
 

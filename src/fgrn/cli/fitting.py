@@ -187,6 +187,8 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
         raise click.UsageError("--batch is for rows that are read in batches: add --online or --stream.")
     if weights is not None and weights == target:
         raise click.UsageError(f"{weights!r} cannot be --weights and --target at once.")
+    if target is not None and target in options["drop"]:
+        raise click.UsageError(f"{target!r} cannot be --target and --drop at once.")
     kind = model or ("latent" if target else "clusters")
     kind = "tree with a target" if kind == "tree" and target else kind
     if kind == "naive-bayes" and hidden is not None:

@@ -53,6 +53,8 @@ def check_other(path: str, sources: Mapping[str, str | None], option: str = "-o"
     if path == "-" or not Path(path).exists():
         return
     for what, source in sources.items():
+        if source is not None and Path(source).is_dir() and table_file.format_by_name(path) is None:
+            continue  # of a folder only tables are read
         if any(Path(path).samefile(file) for file in _files_of(source)):
             raise click.UsageError(
                 f"{what} and {option} are one file, {path!r}, which would be overwritten. Name another {option}."

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, InvalidParameterError, Str
 from sklearn.utils.validation import check_is_fitted
 
 from ..bayes.tree_mixture import TreeMixture
-from ..core.exceptions import InterruptedWarning, LearningError, Remedy, warn
+from ..core.exceptions import FgrnWarning, InterruptedWarning, LearningError, Remedy, warn
 from ..core.labels import Label
 from ..core.learning_defaults import ONLINE_POWER
 from ..core.progress import LearningProgress, ReadingProgress
@@ -199,6 +199,16 @@ class LatentEstimator(HiddenNames):
         asked = self._stop is not None and self._stop()
         return asked or (self._journal is not None and bool(self._journal.interruption))
 
+    @contextmanager
+    def _ending_if_interrupted(self, when: str, has_result: Callable[[], bool]) -> Iterator[None]:
+        """End a step of `fit` early if the user interrupts it, and continue with its result so far, if it has one."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if self._journal is None or self._journal.interruption or not has_result():
+                raise
+            self._journal.interruption = when
+
     def _finished(self, work: Callable[[], Returned]) -> Returned:
         """Return the result of a step of `fit` that must be completed: it is run again after an interruption."""
         return work() if self._journal is None else self._journal.finished(work)
@@ -306,7 +316,14 @@ class LatentEstimator(HiddenNames):
         self.n_rows_ += int(np.count_nonzero(table.row_weights))
         self.weight_ = state.weight
         self.n_iter_ += 1
-        self._decision.keep(())  # they were refined for the tables of before
+        if self._decision.refined:  # for the tables of before
+            warn(
+                "partial_fit has dropped the tables that `fit` had refined to predict the class: from now on the class "
+                "is predicted by the tables that describe the rows, which may be worse. Fit all rows again to refine "
+                "them.",
+                FgrnWarning,
+            )
+        self._decision.keep(())
         return self
 
     @property

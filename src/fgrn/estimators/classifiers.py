@@ -245,24 +245,24 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         here = table.local_rows()
         search = self._search(here, budget)
         if search.rows.can_be_parted and (search.families[0].temper or self.n_hidden == "auto"):
-            search.search(self._sizes())
+            with self._ending_if_interrupted("while candidates were compared", lambda: bool(search.tried)):
+                search.search(self._sizes())
+                search.average()
+                search.calibrate()
+                search.weigh_incomplete_rows()
         family, size = search.families[0], 1 if self.n_hidden == "auto" else int(self.n_hidden)
         self.__dict__.pop("selection_", None)
         if search.tried:
-            search.average()
-            search.calibrate()
-            search.weigh_incomplete_rows()
-            self.selection_ = search.selection
-            family, size = search.best_family, search.best.size
+            self.selection_, family, size = search.selection, search.best_family, search.best.size
             search.reserve_for_refining()
             self._warn_if_at_the_edge(search)
         self.structure_ = family.structure
         self.network_ = family.new_model(size, here)
         self.n_hidden_ = self.network_.variable(self._hidden_name()).cardinality
         self._learn_in_time(table, search)
-        stopped = search.budget.stopped
-        if search.tried and not search.recipe.changes_nothing and not stopped():
-            self._decision.keep(refined(family, self.network_, here, search.recipe, stopped), search.weight)
+        if search.tried and not search.recipe.changes_nothing and not (stopped := search.budget.stopped)():
+            with self._ending_if_interrupted("while tables were refined", lambda: True):
+                self._decision.keep(refined(family, self.network_, here, search.recipe, stopped), search.weight)
 
     def _learn_in_time(self, table: EncodedTable, search: ClassSearch) -> None:
         """Learn the tables of the network; when the time is over, stop with a warning and keep them."""

@@ -200,7 +200,7 @@ class ClassSearch:
         weights = self.rows.weights_of_parts
         alike = [
             one
-            for one, losses in zip(self.tried, self._losses, strict=True)
+            for one, losses in zip(self.tried, self._losses, strict=False)
             if (one.structure, one.size) == (best.structure, best.size)
             and not _deficit(losses - self.losses_of_best, weights)
         ]
@@ -396,6 +396,7 @@ class ClassSearch:
             if behind:
                 return _HeldOutLosses(losses, weights, behind)
         mean, error = mean_and_error(losses, weights)
+        self._losses.append(losses)  # before the candidate, which may be the last one if the user interrupts
         self.tried.append(
             ClassCandidate(
                 how.structure, how.size, states, how.towards, how.strength, mean, error, parameters, temperature
@@ -404,7 +405,6 @@ class ClassSearch:
         if self.best is self.tried[-1]:
             self._of_best = [(trial, [trial.models[how]]) for trial in trials]
             self.budget.reserved = self._work_to_finish(trials)
-        self._losses.append(losses)
         return _HeldOutLosses(losses, weights)
 
     def _rival(self, how: Refinement) -> np.ndarray | None:
