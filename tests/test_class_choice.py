@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import OneHotEncoder
@@ -207,6 +208,41 @@ def test_the_minimum_of_a_curved_valley_is_found() -> None:
         return float(a * a + 100 * b * b), np.array([-2 * a - 400 * x[0] * b, 200 * b])
 
     assert minimised(rosenbrock, np.array([-1.2, 1.0]), 200, 1e-14) == pytest.approx([1, 1], abs=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_minimum_is_that_of_scipy_with_about_as_many_values(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, weights = rng.normal(size=(300, 20)) * 10.0 ** rng.uniform(-1, 1, 20), rng.normal(size=20)
+    signs = np.where(rng.random(300) < 1 / (1 + np.exp(-rows @ weights)), 1.0, -1.0)
+    asked = [0, 0]
+
+    def logistic(x: np.ndarray, who: int) -> tuple[float, np.ndarray]:
+        asked[who] += 1
+        margin = signs * (rows @ x)
+        slope = -signs / (1 + np.exp(margin))
+        return float(np.logaddexp(0, -margin).mean() + 0.005 * x @ x), rows.T @ slope / 300 + 0.01 * x
+
+    limits = {"maxiter": 500, "ftol": 1e-13, "gtol": 0.0}
+    theirs = minimize(logistic, np.zeros(20), (1,), jac=True, method="L-BFGS-B", options=limits)
+    ours = minimised(lambda x: logistic(x, 0), np.zeros(20), 500, 1e-13)
+    assert logistic(ours, 0)[0] == pytest.approx(theirs.fun, rel=1e-10)
+    assert ours == pytest.approx(theirs.x, abs=1e-4)
+    assert asked[0] <= 1.5 * asked[1] + 10
+
+
+def test_a_step_into_values_that_are_not_finite_is_shortened() -> None:
+    def barrier(x: np.ndarray) -> tuple[float, np.ndarray]:  # its minimum is at 1; nothing is defined below 0
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return float((50 * x - 50 * np.log(x)).sum()), 50 - 50 / x
+
+    assert minimised(barrier, np.array([0.02, 30.0]), 100, 1e-14) == pytest.approx([1, 1], abs=1e-5)
+
+
+@pytest.mark.parametrize("slope", [0.0, np.nan, np.inf])
+def test_nothing_is_tried_where_the_gradient_is_zero_or_not_finite(slope: float) -> None:
+    found = minimised(lambda x: (3.0, np.full(2, slope)), np.array([1.0, 2.0]), 10)
+    assert found.tolist() == [1.0, 2.0]
 
 
 def test_the_threads_of_blas_are_those_of_before_when_the_last_minimum_is_found() -> None:

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -60,6 +61,14 @@ def tables_of_states(spec: Specification, states: int) -> list[int]:
     return [number for number, (shape, support) in both if support is None and not shape[0] % states]
 
 
+class _LearntLines(NamedTuple):
+    """The learnt cells: their places, at which of them a line of a table begins, and the line that each is in."""
+
+    cells: np.ndarray
+    begins: np.ndarray
+    numbers: np.ndarray
+
+
 class Conditional:
     """The conditional likelihood of a target in some rows, as a function of the tables of a model.
 
@@ -78,32 +87,39 @@ class Conditional:
         self.evaluations = 0
 
     @cached_property
-    def _line(self) -> np.ndarray:
-        """The number of the line (row of a table, or prior) that each cell is in."""
-        layout = self._spec.layout
-        return np.repeat(np.arange(len(layout.lines)), np.diff(layout.lines, append=layout.size))
-
-    @cached_property
     def _learnt_cells(self) -> np.ndarray:
         """Which cells are learnt."""
         found: np.ndarray = self._spec.learnt & self._spec.supported
         return found
 
+    @cached_property
+    def _learnt_lines(self) -> _LearntLines:
+        """Where the learnt cells of each line (row of a table, or prior) are."""
+        layout = self._spec.layout
+        line = np.repeat(np.arange(len(layout.lines)), np.diff(layout.lines, append=layout.size))
+        cells = np.flatnonzero(self._learnt_cells)
+        _, begins, numbers = np.unique(line[cells], return_index=True, return_inverse=True)
+        return _LearntLines(cells, begins, numbers)
+
     def values(self, z: np.ndarray) -> np.ndarray:
         """Return tables and priors: the softmax of z in every line, over the cells that may be positive."""
-        lines = self._spec.layout.lines
-        top = np.maximum.reduceat(np.where(self._learnt_cells, z, -np.inf), lines)
-        top[~np.isfinite(top)] = 0.0
-        cells = np.where(self._learnt_cells, np.exp(np.where(self._learnt_cells, z - top[self._line], 0.0)), 0.0)
-        total = np.add.reduceat(cells, lines)[self._line]
-        return np.where(self._learnt_cells, cells / np.where(total > 0, total, 1.0), self._values)
+        cells, begins, numbers = self._learnt_lines
+        values = self._values.copy()
+        if len(cells):
+            free = z[cells]
+            free = np.exp(free - np.maximum.reduceat(free, begins)[numbers])
+            values[cells] = free / np.add.reduceat(free, begins)[numbers]
+        return values
 
     def log_likelihood(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the sum over rows of weight * log P(target | others), and its gradient."""
+        cells, begins, numbers = self._learnt_lines
         values = self.values(z)
         likelihood, more = self.gain(values)
-        slope = more - values * np.add.reduceat(more, self._spec.layout.lines)[self._line]
-        return likelihood, np.where(self._learnt_cells, slope, 0.0)
+        if len(cells):
+            free = more[cells]
+            more[cells] = free - values[cells] * np.add.reduceat(free, begins)[numbers]
+        return likelihood, more
 
     def gain(self, values: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the sum over rows of weight * log P(target | others) with some tables, and its gradient.
