@@ -231,6 +231,13 @@ def test_the_minimum_is_that_of_scipy_with_about_as_many_values(seed: int) -> No
     assert asked[0] <= 1.5 * asked[1] + 10
 
 
+def test_a_small_gradient_at_the_beginning_does_not_end_the_search() -> None:
+    def shallow(x: np.ndarray) -> tuple[float, np.ndarray]:
+        return float(1e-4 * ((x - 3) ** 2).sum()), 2e-4 * (x - 3)
+
+    assert minimised(shallow, np.zeros(2), 30, 1e-6) == pytest.approx([3, 3], abs=0.1)
+
+
 def test_a_step_into_values_that_are_not_finite_is_shortened() -> None:
     def barrier(x: np.ndarray) -> tuple[float, np.ndarray]:  # its minimum is at 1; nothing is defined below 0
         with np.errstate(invalid="ignore", divide="ignore"):

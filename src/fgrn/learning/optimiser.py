@@ -77,8 +77,10 @@ def minimised(
             if steps and not slope < 0:  # rounding: begin again
                 steps.clear()
                 direction, slope = -gradient, -float(gradient @ gradient)
-            first = 1.0 if steps else min(1.0, 1.0 / sqrt(max(-slope, ROUNDING)))
-            if not isfinite(slope) or -slope * first <= ROUNDING * max(abs(value), 1.0):
+            if not (isfinite(slope) and slope < 0):
+                break
+            first = 1.0 if steps else 1.0 / sqrt(-slope)  # without a scale yet: a step of length 1
+            if -slope * first <= ROUNDING * max(abs(value), 1.0):
                 break
             found = _step(function, _Point(0.0, value, slope, x, gradient), direction, first)
             if found is None:
