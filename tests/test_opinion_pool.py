@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fgrn
+from fgrn.engines.batched import MessageSums
 from fgrn.queries.opinion_pool import OpinionPool
 
 SIZES = {"L": 2, "a": 2, "b": 2}
@@ -46,3 +47,26 @@ def test_a_row_that_one_model_has_impossible_is_answered_without_evidence(engine
                 {name: [rows[name][row]] for name in rows}, ["L"], engine=engine
             )
         np.testing.assert_allclose(one["L"][0], found[row], rtol=1e-12)
+
+
+def test_two_models_of_one_structure_keep_their_products_when_they_are_asked_in_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = fgrn.lvm({"a": 3, "b": 2, "c": 2}, hidden=2)
+    data = {"a": [0, 1, 2, 2], "b": [1, 0, 1, 1], "c": [0, 0, 1, None]}
+    one.learn(data, epochs=2, seed=1)
+    learnt = one.copy()
+    learnt.learn(data, epochs=2)
+    two = one._with_parameters(learnt._parameters)  # shares the plan of the first, as refined tables do
+    pool, computed, plain = OpinionPool((one, two)), [0], MessageSums.factors_of
+
+    def counted(self: MessageSums, values: np.ndarray) -> np.ndarray:
+        computed[0] += 1
+        return plain(self, values)
+
+    monkeypatch.setattr(MessageSums, "factors_of", counted)
+    first = pool.messages({"a": [1], "b": [None]}, ["c"])["c"]
+    once = computed[0]
+    assert once
+    assert pool.messages({"a": [1], "b": [None]}, ["c"])["c"].tolist() == first.tolist()
+    assert computed[0] == once

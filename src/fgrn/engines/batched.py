@@ -12,6 +12,7 @@ row with a result that is not far above what could be lost is left to the log do
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import exp, log
@@ -30,6 +31,9 @@ LEAST_SAFE, MOST_SAFE = 1e-288, 1e280
 MOST_GROWTH = log(1e150)
 """The logarithm of the largest number that messages could grow to; more, and most rows would be left to the log domain.
 """
+
+MOST_LOADED = 4
+"""Vectors of parameters whose products are kept: models of one structure may be asked in turns."""
 
 
 @dataclass(eq=False)
@@ -87,7 +91,7 @@ class Batched:
     edge_of: np.ndarray  # the edge of each cell of the beliefs, by position
     shown: int  # cells of the beliefs that are shown; the rest are for the likelihood
     pieces: np.ndarray  # positions of edges, one in each connected piece
-    _loaded: tuple[np.ndarray, Factors] | None = field(default=None, repr=False)
+    _loaded: deque[tuple[np.ndarray, Factors]] = field(default_factory=lambda: deque(maxlen=MOST_LOADED), repr=False)
 
     @property
     def cells(self) -> int:
@@ -95,10 +99,10 @@ class Batched:
         return max(self.width, max(sums.messages.size for sums in self.depths))
 
     def loaded(self, values: np.ndarray) -> Factors:
-        """Return the products of these parameters, which are cached for the next call."""
-        kept = self._loaded
-        if kept is not None and kept[0] is values:
-            return kept[1]
+        """Return the products of these parameters, which are cached for the next calls."""
+        for kept, found in tuple(self._loaded):
+            if kept is values:
+                return found
         plan, ended = self.plan, np.append(values, 1.0)
         tables = [plan.layout.table(values, table) for table in plan.siso_table.tolist()]
         tables += [plan.source_values(values, source) for source in range(len(plan.source_edge))]
@@ -110,7 +114,7 @@ class Batched:
             smallest > log(LEAST_SAFE),
         )
         if not values.flags.writeable:
-            self._loaded = values, found
+            self._loaded.append((values, found))
         return found
 
     def beliefs(self, values: np.ndarray, evidence: Evidence) -> tuple[np.ndarray, ...]:
