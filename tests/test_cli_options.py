@@ -230,3 +230,15 @@ def test_a_model_may_lie_in_the_folder_it_is_learnt_from(table: Path, capsys: py
     for _ in range(2):
         told(capsys, "fit", table.parent, "--hidden", "2", "-o", table.parent / "m.fgrn")
     assert fgrn.load(table.parent / "m.fgrn").n_hidden_ == 2
+
+
+def test_two_values_of_one_name_are_refused(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, network = tmp_path / "model.fgrn", tmp_path / "network.bif"
+    told(capsys, "fit", table, "--target", "d", "-o", model)
+    told(capsys, "search", table, "-o", network)
+    twice = ["explain", model, "--set", "a=yes", "--set"]
+    _, err = told(capsys, *twice, "a=no", status=2)
+    assert "--set gives 'a' two values, yes and no. Leave one of them out." in err
+    told(capsys, *twice, "a=yes")  # the same one again is no contradiction
+    _, err = told(capsys, "query", network, "--voi", "d", "--cost", "a=1", "--cost", "a=2", status=2)
+    assert "--cost gives 'a' two values, 1 and 2." in err

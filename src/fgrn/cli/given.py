@@ -58,6 +58,19 @@ def parted(text: str, names: Collection[str], option: str = "--given", form: str
     )
 
 
+def parted_by_name(
+    texts: Sequence[str], names: Collection[str], option: str, form: str = "NAME=STATE"
+) -> dict[str, str]:
+    """Return the values of several NAME=VALUE by name; two values of one name are an error."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, value = parted(text, names, option, form)
+        if found.setdefault(name, value) != value:
+            told = f"{option} gives {name!r} two values, {found[name]} and {value}. Leave one of them out."
+            raise click.UsageError(told)
+    return found
+
+
 def code_of(variable: Variable, text: str) -> int:
     """Return the code of a state: of its label, of a number equal to one label, or of the bin that holds a number."""
     labels = [str(label) for label in variable.labels]

@@ -13,7 +13,7 @@ from ..core.exceptions import FgrnError, WiringError, counted, shortened, visibl
 from ..files.formats import FORMATS, READ_ONLY, READABLE, RESCALE, UNREADABLE
 from . import input_files, output_files, shared_options, terminal
 from .answers import Answer
-from .given import code_of, given_help, known_of, parted, rows_of, with_evidence_added
+from .given import code_of, given_help, known_of, parted, parted_by_name, rows_of, with_evidence_added
 from .terminal import print_text
 from .without_effect import READING, refuse_without_effect
 from .wording import spoken
@@ -432,12 +432,11 @@ def _state(model: FactoredModel, text: str, option: str) -> tuple[str, Any]:
 def costs_of(model: FactoredModel | InfluenceDiagram, costs: tuple[str, ...]) -> dict[str, float]:
     """Return the cost of each variable of NAME=NUMBER."""
     found = {}
-    for text in costs:
-        name, value = parted(text, model.names, "--cost")
+    for name, value in parted_by_name(costs, model.names, "--cost").items():
         try:
             found[name] = float(value)
         except ValueError:
-            raise click.UsageError(f"--cost is NAME=NUMBER. Got {text!r}.") from None
+            raise click.UsageError(f"--cost is NAME=NUMBER. Got {f'{name}={value}'!r}.") from None
     return found
 
 

@@ -13,7 +13,7 @@ from ..core.exceptions import FgrnError, FgrnWarning, ImpossibleEvidence, shorte
 from ..tables.missing import MISSING
 from ..tables.writer import table_writer
 from . import input_files, model_rows, output_files, shared_options, terminal
-from .given import parted
+from .given import parted_by_name
 from .new_columns import NewColumns
 from .terminal import print_message, print_text
 from .without_effect import READING, refuse_without_effect
@@ -147,8 +147,8 @@ def explain(model: str, data: str | None, row: int, given: tuple[str, ...], targ
         if not 0 <= row < table.num_rows:
             raise FgrnError(f"There is no row {row}; {data!r} has {table.num_rows:,}, counted from 0.")
         values = {name: table[name][row].as_py() for name in table.column_names}
-    for text in given:
-        name, value = parted(text, [*estimator.schema_, *_class_column(estimator)], "--set", "COLUMN=VALUE")
+    names = [*estimator.schema_, *_class_column(estimator)]
+    for name, value in parted_by_name(given, names, "--set", "COLUMN=VALUE").items():
         if name not in estimator.schema_:
             raise click.UsageError(f"{name!r} is what is explained; choose the class with --class {value}.")
         values[name] = _value(estimator.schema_[name], value, "--set")
@@ -252,8 +252,8 @@ def _draw_network(model: str, output: str, given: tuple[str, ...], as_json: bool
     net = found if isinstance(found, Network) else fitted_network(found)
     evidence: dict[str, Any] = {}
     names = [one.name for one in net.variables] if found is net else [*found.schema_, *_class_column(found)]
-    for text in given:
-        evidence |= _evidence_of(found, *parted(text, names, "--given", "COLUMN=VALUE"))
+    for name, value in parted_by_name(given, names, "--given", "COLUMN=VALUE").items():
+        evidence |= _evidence_of(found, name, value)
     always = [found._class_name()] if not isinstance(found, Network) and hasattr(found, "classes_") else []
     plots.save(plots.network(net, evidence or None, always=always), output)
     absent = [name for name in getattr(found, "schema_", ()) if name not in net.observed]
