@@ -31,7 +31,7 @@ def small_tables(quick: bool) -> Iterator[Result]:
         agree(peer, net, codes, 1e-8)
         most = 12 if quick else max(40, 400_000 // rows)
         ours = per_epoch(learner(net, codes), 2, 2 + most, 7)
-        theirs = per_epoch(peer.fit, 1, 4 if quick else 11, 2)
+        theirs = per_epoch(peer.fit, 1, 4 if quick else 11, 2 if quick else 5)
         what = f"{rows:,} rows, N={variables}, |Y|={states}, |S|={hidden}"
         yield Result("epoch of a small table", what, ours, theirs, peer.name, None if quick else goal)
     for rows in STARTS[:2] if quick else STARTS:
