@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,9 @@ from fgrn.files import model_file
 from fgrn.files.container import container_bytes
 from fgrn.graph.class_family import ClassFamily
 from fgrn.learning import classifier_choice, incomplete_rows
+from fgrn.learning.choice_budget import Budget
 from fgrn.learning.incomplete_rows import IncompletePredictions, best_refined_weight, with_level_factors
+from fgrn.learning.optimiser import minimised
 from fgrn.queries.opinion_pool import OpinionPool
 from fgrn.queries.questions import explained_by
 from fgrn.tables.encoded import Evidence
@@ -273,3 +277,73 @@ def test_a_small_table_is_weighed_on_all_folds(monkeypatch: pytest.MonkeyPatch) 
     LatentClassifier(1, structure="per_class", random_state=0).fit(*exclusive(6000))
     assert len(seen[1]) < 3  # of three: these are rows enough
     assert best_refined_weight(9.0, []) == RefinedWeight(9.0, incomplete_rows.USUAL_POWER)
+
+
+@pytest.mark.parametrize("structure", ["per_class", "tan"])
+def test_factors_of_levels_are_not_searched_for_when_the_seconds_are_over(
+    structure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[int] = []
+
+    def counted(*arguments: Any) -> np.ndarray:
+        searched.append(1)
+        return minimised(*arguments)
+
+    monkeypatch.setattr(incomplete_rows, "minimised", counted)
+    X, y = exclusive(600)
+    options = {"structure": structure, "refine": 1.0, "random_state": 0}
+    for seconds, at_least in ((None, 2), (1e9, 2), (1e-9, 0)):
+        searched.clear()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = LatentClassifier(1, max_seconds=seconds, **options).fit(X, y)
+        assert len(searched) >= at_least
+        assert bool(searched) == bool(at_least)
+        assert model.decision_weight_.usual == X.shape[1]
+
+
+def test_seconds_that_end_while_factors_are_searched_for_keep_the_factors_so_far() -> None:
+    rows = incomplete_rows.with_hidden_values(some_rows(), "y", 0)
+    family, model = some_model("tan", rows)
+    asked: list[int] = []
+
+    def after_some_steps() -> bool:
+        asked.append(1)
+        return len(asked) > 4
+
+    short = with_level_factors(family, model, rows, after_some_steps)
+    assert len(asked) == 5  # asked before each evaluation
+    likelihoods = [family.conditional(one, rows).gain(one._parameters.values)[0] for one in (model, short)]
+    assert likelihoods[1] > likelihoods[0]
+    assert with_level_factors(family, model, rows, lambda: True) is model
+
+
+def test_fewer_rows_are_used_for_factors_of_levels_in_less_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = incomplete_rows.with_hidden_values(some_rows(2000), "y", 0)
+    family, model = some_model("tan", rows)
+    used: list[int] = []
+    conditional = ClassFamily.conditional
+    monkeypatch.setattr(
+        ClassFamily, "conditional", lambda self, one, some: used.append(some.rows) or conditional(self, one, some)
+    )
+    needed = 2 * incomplete_rows.ITERATIONS * family.size_of(model, rows)[2] / incomplete_rows.WORK_PER_SECOND
+    for seconds in (np.inf, 1e9, needed / 2):
+        with_level_factors(family, model, rows, seconds=seconds)
+    assert used == [2000, 2000, 1000]
+    assert with_level_factors(family, model, rows, seconds=needed / 20) is model
+
+
+def test_seconds_are_kept_for_rows_with_missing_values() -> None:
+    assert incomplete_rows.seconds_to_keep(None, 1e9, 100) == 0.0
+    assert incomplete_rows.seconds_to_keep(1.0, 1e9, 100) == pytest.approx(0.2)
+    assert incomplete_rows.seconds_to_keep(1e6, 1e9, 100) == pytest.approx(2.0)  # more work is never done
+    few, many = (incomplete_rows.seconds_to_keep(1e6, 1e3 * rows, rows) for rows in (1_000, 1_000_000))
+    assert few < many == pytest.approx(4 * few)
+    budget = Budget(100.0, lambda: False, begun=time.monotonic() - 50)
+    assert not budget.must_end()
+    budget.keep_half()
+    assert budget.kept == pytest.approx(25.0, abs=0.1)
+    budget.kept = 51.0
+    assert budget.must_end()
+    budget.release()
+    assert not budget.must_end()

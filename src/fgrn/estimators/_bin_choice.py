@@ -101,7 +101,7 @@ class ChoosingBins(LatentEstimator):
             search = self._search_of(some, ["per_class"], seed, [FIRST_STRENGTH], budget)
             search.search([1])
             losses[bins] = search.losses_of_best
-            budget.reserved = 0.0
+            budget.release()
         weights = rows.weights_of_parts
         gains = {bins: mean_and_error(losses[usual] - found, weights) for bins, found in losses.items()}
         clear = [bins for bins, (gain, error) in gains.items() if gain > CLEARLY_WORSE * error > 0]

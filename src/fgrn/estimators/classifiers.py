@@ -80,9 +80,9 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
             "bic", "aic" or "held_out", which measure how well all columns are described. Default: "log_loss".
         max_hidden: for n_hidden="auto": the largest number of states to try. Default: 64.
         max_seconds: the approximate time of `fit` after the table is read: choosing, calibrating and learning from all
-            rows. The first candidate is always tried, and refinement is always finished. None for a limit of work that
-            does not depend on the clock: about 2 s of CPU time for a few rows, 8 s for 10,000, and as long as it takes
-            to learn from more than 20,000. Default: None.
+            rows. The first candidate is always tried, and refinement is always finished, but for rows with missing
+            values only as time allows. None for a limit of work that does not depend on the clock: about 2 s of CPU
+            time for a few rows, 8 s for 10,000, and as long as it takes to learn from more than 20,000. Default: None.
         n_bins: the number of bins of a column with many distinct numbers; "auto": 10, or 5 with fewer than 100 rows,
             unless another of 5, 10 and 20 has a smaller held-out log-loss by three standard errors; not tried on
             tables that are not in memory. Default: "auto".
@@ -260,9 +260,9 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         self.network_ = family.new_model(size, here)
         self.n_hidden_ = self.network_.variable(self._hidden_name()).cardinality
         self._learn_in_time(table, search)
-        if search.tried and not search.recipe.changes_nothing and not (stopped := search.budget.stopped)():
+        if search.tried and not search.recipe.changes_nothing and not search.budget.stopped():
             with self._ending_if_interrupted("while tables were refined", lambda: True):
-                self._decision.keep(refined(family, self.network_, here, search.recipe, stopped), search.weight)
+                self._decision.keep(refined(family, self.network_, here, search.recipe, search.budget), search.weight)
 
     def _learn_in_time(self, table: EncodedTable, search: ClassSearch) -> None:
         """Learn the tables of the network; when the time is over, stop with a warning and keep them."""

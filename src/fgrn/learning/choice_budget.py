@@ -5,6 +5,7 @@ It includes the steps after the choice: calibrating the best candidate so far, a
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ class Budget:
     rows      of the table
     spent     the work until now, see `spend`
     reserved  the work that is kept for what follows the search
+    kept      the seconds that are kept beside it, for rows with missing values; without a limit of seconds, unused
     begun     when it began, by `time.monotonic`
     """
 
@@ -34,6 +36,7 @@ class Budget:
     rows: float = MANY_ROWS
     spent: float = 0.0
     reserved: float = 0.0
+    kept: float = 0.0
     begun: float = field(default_factory=time.monotonic)
     _pace: float = 0.0  # seconds for each unit of work, when some was last spent
 
@@ -45,16 +48,17 @@ class Budget:
     @property
     def used(self) -> float:
         """The share of the budget that has been spent."""
-        return self.spent / self.work if self.seconds is None else self._elapsed / self.seconds
+        return self.spent / self.work if self.seconds is None else self.elapsed / self.seconds
 
     @property
-    def _elapsed(self) -> float:
+    def elapsed(self) -> float:
+        """The seconds since it began."""
         return time.monotonic() - self.begun
 
     def spend(self, work: float) -> None:
         """Add an amount of work to what has been spent."""
         self.spent += work
-        self._pace = self._elapsed / self.spent if self.spent else 0.0
+        self._pace = self.elapsed / self.spent if self.spent else 0.0
 
     @property
     def is_over(self) -> bool:
@@ -66,6 +70,27 @@ class Budget:
         """Return whether seconds are left beyond those reserved; True without a limit of seconds."""
         return self.seconds is None or self.allows(0.0)
 
+    def must_end(self) -> bool:
+        """Return whether a stop was requested, or no seconds are left; never because of a limit of work."""
+        return self.stopped() or not self.has_time
+
+    @property
+    def seconds_left(self) -> float:
+        """The seconds that are left beyond those reserved; infinite without a limit of seconds."""
+        if self.seconds is None:
+            return math.inf
+        return max(self.seconds - self.elapsed - self.reserved * self._pace - self.kept, 0.0)
+
+    def keep_half(self) -> None:
+        """Keep half of the seconds that are left, for a later step that takes as long as the next one."""
+        self.kept = 0.0
+        if self.seconds is not None:
+            self.kept = self.seconds_left / 2
+
+    def release(self) -> None:
+        """Keep nothing in reserve: the last step may use all that is left."""
+        self.reserved = self.kept = 0.0
+
     def allows(self, work: float, finishing: float = 0.0) -> bool:
         """Return whether an amount of work is within the budget; its time is estimated from the work so far.
 
@@ -74,4 +99,4 @@ class Budget:
         foreseen = work + max(self.reserved, finishing)
         if self.seconds is None:
             return self.spent + foreseen <= self.work
-        return self._elapsed + foreseen * self._pace <= self.seconds
+        return self.elapsed + foreseen * self._pace + self.kept <= self.seconds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -19,6 +19,7 @@ from .incomplete_rows import (
     MOST_HELD_OUT,
     IncompletePredictions,
     known_values,
+    seconds_to_keep,
     with_hidden_values,
     with_level_factors,
 )
@@ -176,13 +177,18 @@ class Trial:
         self.classes = chances.shape[1]
         return Predictions.of(chances, classes, self._copies * self._held_out.row_weights)
 
+    @property
+    def seconds_for_incomplete_rows(self) -> float:
+        """The seconds that are kept for scaling the tables of one model for rows with missing values."""
+        return seconds_to_keep(self._budget.seconds, self.work, self._rows.rows) if self.family.temper else 0.0
+
     def incomplete_predictions(self, models: Sequence[Any]) -> IncompletePredictions:
         """Return predictions for held-out rows with hidden values, by some refined models and by that of EM."""
         seed = self.family.seed
         rows = with_hidden_values(self._held_out, self._target, seed, MOST_HELD_OUT)
         learnt = with_hidden_values(self._rows, self._target, seed)
         asked, classes = rows.without(self._target), rows.codes[:, rows.columns.index(self._target)]
-        ready = [with_level_factors(self.family, model, learnt, self._budget.stopped) for model in models]
+        ready = _scaled(self.family, models, learnt, self._budget)
         refined, general = (
             geometric_mean([self.family.chances(model, asked) for model in some]) for some in (ready, [self._learnt])
         )
@@ -211,12 +217,12 @@ class Recipe:
         return not any(how.towards for members in self.means for how in members) and self.calibration.changes_nothing
 
 
-def refined(family: Family, model: Any, table: Evidence, recipe: Recipe, stopped: Callable[[], bool]) -> list[Any]:
+def refined(family: Family, model: Any, table: Evidence, recipe: Recipe, budget: Budget) -> list[Any]:
     """Return models with tables refined for predicting the class, from as many rows as needed, and calibrated.
 
     What tells the class is the geometric mean of what they tell. A model is refined as the candidates were, by one
     penalty after the other with as many iterations: more would fit the rows more closely than those candidates. At the
-    end its levels get the factors that suit rows with missing values.
+    end its levels get the factors that suit rows with missing values, as far as the seconds of the budget allow.
     """
     found: dict[Refinement, Any] = {how: model for members in recipe.means for how in members if not how.towards}
     if recipe.paths:
@@ -225,14 +231,22 @@ def refined(family: Family, model: Any, table: Evidence, recipe: Recipe, stopped
         z = None
         for how in path:
             penalty = Penalty(how.strength, how.towards, family.ordered)
-            z = task.maximised(penalty, ITERATIONS, TOLERANCE, z, stopped)
+            z = task.maximised(penalty, ITERATIONS, TOLERANCE, z, budget.stopped)
             if any(how in members for members in recipe.means):
                 found[how] = family.with_tables(model, task.values(z))
     means = [mean_model(family, [(found[how], t) for how, t in members.items()]) for members in recipe.means]
     if not recipe.calibration.changes_nothing:
         means = [family.calibrated(mean, recipe.calibration) for mean in means]
-    hidden = with_hidden_values(recipe.rows, family.target, family.seed)
-    return [with_level_factors(family, mean, hidden, stopped) for mean in means]
+    budget.release()
+    return _scaled(family, means, with_hidden_values(recipe.rows, family.target, family.seed), budget)
+
+
+def _scaled(family: Family, models: Sequence[Any], hidden: Evidence, budget: Budget) -> list[Any]:
+    """Return models with the factors of levels that suit rows with hidden values, each in its share of the time."""
+    return [
+        with_level_factors(family, model, hidden, budget.must_end, budget.seconds_left / (len(models) - place))
+        for place, model in enumerate(models)
+    ]
 
 
 def mean_model(family: Family, models: Sequence[tuple[Any, float]]) -> Any:

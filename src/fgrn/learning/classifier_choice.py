@@ -204,7 +204,7 @@ class ClassSearch:
             if (one.structure, one.size) == (best.structure, best.size)
             and not _deficit(losses - self.losses_of_best, weights)
         ]
-        if len(alike) < 2 or len(self.strengths) == 1 or not self.budget.has_time or self.budget.stopped():
+        if len(alike) < 2 or len(self.strengths) == 1 or self.budget.must_end():
             return
         groups = _by_way(alike, best)
         trials = [trial for trial, _ in self._of_best]
@@ -244,7 +244,7 @@ class ClassSearch:
             return trial.predicted_by([family.calibrated(model, calibration) for model in models])
 
         def allowed() -> bool:
-            return not budget.stopped() and budget.has_time and budget.used - begun < CALIBRATING_SHARE
+            return not budget.must_end() and budget.used - begun < CALIBRATING_SHARE
 
         search = CalibrationSearch([partial(predicted, trial, models) for trial, models in self._of_best], allowed)
         if best.n_hidden != trials[0].classes or not self.rows.is_complete:
@@ -253,21 +253,27 @@ class ClassSearch:
             self.calibration = search.with_matrix_if_better(self.calibration)
 
     def weigh_incomplete_rows(self) -> None:
-        """Find how much the chosen tables count in rows with missing values, beside those of EM."""
+        """Find how much the chosen tables count in rows with missing values, beside those of EM.
+
+        Of the seconds that are left it uses half at most, and keeps as many as it used, to do the same with all rows.
+        """
         family, rows, budget = self.best_family, self.rows, self.budget
         known = known_values(rows.table.without(rows.target))
         mean = float(np.average(known, weights=rows.table.row_weights * (rows.classes >= 0)))
         usual = round(mean, 9)  # of complete rows it is their number of columns, whatever their weights
         if not usual or self.recipe.changes_nothing:
+            budget.kept = 0.0
             return
         parts: list[IncompletePredictions] = []
-        tried = 0
+        tried, begun = 0, budget.elapsed
+        budget.keep_half()
         for trial, models in self._of_best:
-            if budget.stopped() or not budget.has_time or tried >= ENOUGH_HELD_OUT:
+            if budget.must_end() or tried >= ENOUGH_HELD_OUT:
                 break
             tried += trial.held_out_rows
             ready = [family.calibrated(model, self.calibration) for model in models]
             parts.append(trial.incomplete_predictions(ready))
+        budget.kept = budget.elapsed - begun
         self.weight = best_refined_weight(usual, parts)
 
     def reserve_for_refining(self) -> None:
@@ -405,6 +411,7 @@ class ClassSearch:
         if self.best is self.tried[-1]:
             self._of_best = [(trial, [trial.models[how]]) for trial in trials]
             self.budget.reserved = self._work_to_finish(trials)
+            self.budget.kept = 2 * trials[0].seconds_for_incomplete_rows  # for a fold, and for all rows
         return _HeldOutLosses(losses, weights)
 
     def _rival(self, how: Refinement) -> np.ndarray | None:

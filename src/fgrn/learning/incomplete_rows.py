@@ -35,6 +35,9 @@ MOST_WORK, LEAST_FOR_FACTORS = 2e8, 200
 """The work of finding factors for one model, about half a second, beyond which fewer rows are used: in trees, where
 hidden values are summed out one by one. So many rows are used in any case."""
 
+WORK_PER_SECOND, LARGEST_SHARE = 1e8, 0.2
+"""The work of finding factors in one second, and the largest share of a budget of seconds that is kept for it."""
+
 RIDGE = 1.0
 """The strength of the penalty on the squares of the logarithms of factors, in rows."""
 
@@ -78,17 +81,30 @@ def known_values(rows: Evidence) -> np.ndarray:
     return found
 
 
-def with_level_factors(family: Family, model: Any, rows: Evidence, stopped: Callable[[], bool] = lambda: False) -> Any:
+def with_level_factors(
+    family: Family,
+    model: Any,
+    rows: Evidence,
+    stopped: Callable[[], bool] = lambda: False,
+    seconds: float = np.inf,
+) -> Any:
     """Return a model that predicts the class of complete rows as before, and best that of rows with hidden values.
 
     Args:
         family: the structure.
         model: with refined tables.
         rows: with hidden values.
-        stopped: asked whether to end at once.
+        stopped: asked whether to end at once, with the factors so far.
+        seconds: approximately, how long this may take: so many rows are used, or none, and the model stays as it is.
     """
     work = 2 * ITERATIONS * family.size_of(model, rows)[2]
-    some = rows.take(slice(0, max(LEAST_FOR_FACTORS, int(rows.rows * MOST_WORK / work))))
+    least = min(LEAST_FOR_FACTORS, rows.rows)
+    count = min(max(least, int(rows.rows * MOST_WORK / work)), rows.rows)
+    if (needed := count / rows.rows * work / WORK_PER_SECOND) > seconds:
+        count = int(count * seconds / needed)
+    if count < least or stopped():
+        return model
+    some = rows.take(slice(0, count))
     task, levels = family.conditional(model, some), family.level_of_cells(model)
     inside, count = levels >= 0, int(levels.max(initial=-1)) + 1
 
@@ -103,6 +119,20 @@ def with_level_factors(family: Family, model: Any, rows: Evidence, stopped: Call
 
     best = minimised(loss, np.zeros(count), ITERATIONS, TOLERANCE, stopped)
     return family.with_tables(model, tables(best))
+
+
+def seconds_to_keep(seconds: float | None, work: float, rows: int) -> float:
+    """Return how many seconds of a budget to keep for finding the factors of one model.
+
+    Args:
+        seconds: the budget; without one, nothing is kept.
+        work: of an E-step over the rows.
+        rows: their number.
+    """
+    if seconds is None:
+        return 0.0
+    whole = 2 * ITERATIONS * work * min(1.0, MOST_ROWS / max(rows, 1))
+    return min(LARGEST_SHARE * seconds, min(whole, MOST_WORK) / WORK_PER_SECOND)
 
 
 @dataclass(frozen=True, eq=False)
