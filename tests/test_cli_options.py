@@ -242,3 +242,16 @@ def test_two_values_of_one_name_are_refused(table: Path, tmp_path: Path, capsys:
     told(capsys, *twice, "a=yes")  # the same one again is no contradiction
     _, err = told(capsys, "query", network, "--voi", "d", "--cost", "a=1", "--cost", "a=2", status=2)
     assert "--cost gives 'a' two values, 1 and 2." in err
+
+
+def test_numbers_in_a_column_of_words_are_kept_beside_the_words_that_are_imputed(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A column of nothing but numbers is read as numbers, and is to hold a word as well."""
+    model, other, full = tmp_path / "model.fgrn", tmp_path / "other.csv", tmp_path / "full.csv"
+    told(capsys, "fit", table, "--hidden", "2", "-o", model)
+    other.write_text("a,b,c,d\n1.5,yes,no,no\n,yes,yes,yes\n7,no,no,no\n")
+    told(capsys, "complete", model, other, "-o", full)
+    rows = [line.split(",") for line in full.read_text().replace('"', "").splitlines()]
+    assert [row[0] for row in rows[1:]] in (["1.5", "yes", "7"], ["1.5", "no", "7"])
+    assert [row[1:] for row in rows[1:]] == [["yes", "no", "no"], ["yes", "yes", "yes"], ["no", "no", "no"]]

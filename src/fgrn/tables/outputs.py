@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.exceptions import FgrnError
+from ..core.labels import plain_number
 from ..core.settings import name_of
 from .frames import Data, as_list, is_bare, is_batch, narwhals_frame
 
@@ -148,7 +149,16 @@ def _polars_like(column: Any, values: list[Any]) -> Any:
 def _arrow_like(column: Any, values: list[Any]) -> Any:
     import pyarrow as pa
 
-    new = pa.array(values)
+    try:
+        new = pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):  # words among numbers, which a column of Arrow cannot hold
+        new = pa.array([value if value is None or isinstance(value, str) else _as_word(value) for value in values])
     with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
         new = new.cast(column.type)
     return pa.chunked_array([new]) if isinstance(column, pa.ChunkedArray) else new
+
+
+def _as_word(value: Any) -> str:
+    """Return a value as text; a number without an exponent."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return plain_number(value, 17) if is_number else str(value)
