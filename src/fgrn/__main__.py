@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import sys
 import warnings
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import LazyLoader
 from typing import Any
@@ -18,7 +17,9 @@ LATER = frozenset(
         "asyncio",
         "matplotlib.dviread",
         "numpy.f2py",
+        "numpy.ma",
         "numpy.testing",
+        "psutil",
         "scipy.special",
         "scipy.stats",
         "urllib.request",
@@ -34,7 +35,7 @@ FEW_COLLECTIONS = 100_000
 """Allocations between two garbage collections: imports allocate many objects, and keep all of them."""
 
 
-class QuickImports(MetaPathFinder):
+class QuickImports:
     """Import finder of the command that skips or defers imports of libraries that the command does not use.
 
     It loads the modules `LATER` when they are used, and hides those of `NEVER`; pandas is not hidden if a cluster is

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 
 from ..engines.second_process import compile_aside
@@ -11,12 +10,8 @@ FEW_BYTES = 2**13
 """The size of a file, in bytes, up to which the reference engine is expected to learn from it, without kernels."""
 
 
-def compile_for_table(data: str, work: str, *libraries: str) -> None:
-    """Let a second process compile the kernels of some work (`compile_aside`), unless the file `data` is small.
-
-    Before kernels are waited for there is time to import `libraries` that are needed after them.
-    """
+def compile_for_table(data: str, work: str) -> None:
+    """Let a second process compile the kernels of some work (`compile_aside`), unless the file `data` is small."""
     path = Path(data)
-    if (not path.is_file() or path.stat().st_size > FEW_BYTES) and compile_aside(work):
-        for library in libraries:
-            import_module(library)
+    if not path.is_file() or path.stat().st_size > FEW_BYTES:
+        compile_aside(work)

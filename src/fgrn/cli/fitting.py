@@ -247,7 +247,7 @@ def fit(data: str, target: str | None, output: str, model: str | None, hidden: s
     if not (online or streamed or data == "-" or Path(data).exists()):
         raise no_file(data)  # before what takes a second to import
     if kind in ("latent", "clusters") and not online and dask is None:
-        compile_for_table(data, "stars", *(["scipy.optimize"] if target else []))
+        compile_for_table(data, "stars")
     estimator = estimator_of(kind, sizes, settings)
     if online:
         rows = input_files.stream(data, batch=batch, **options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -25,6 +26,11 @@ def numbers(values: object) -> np.ndarray:
     if kind not in "biufO" or (kind == "O" and any(isinstance(v, (str, bytes, complex)) for v in array.flat)):
         raise TypeError("not real numbers")
     return np.array(array, dtype=np.float64)
+
+
+def is_masked(value: object) -> TypeGuard[np.ma.MaskedArray[Any, Any]]:
+    """Return whether a value is a masked array of NumPy, whose module takes long to import, or its masked value."""
+    return isinstance(value, np.ndarray) and type(value) is not np.ndarray and np.ma.isMaskedArray(value)
 
 
 @lru_cache(maxsize=64)

@@ -5,12 +5,16 @@ Validation and names are here; everything computed is asked of a `Network` (`net
 
 from __future__ import annotations
 
-from .classifiers import LatentClassifier, NaiveBayesClassifier
-from .deep_classifier import DeepLatentClassifier
-from .hidden_markov import HiddenMarkovModel
-from .hidden_tree_model import HiddenTreeModel
-from .imputer import LatentImputer
-from .latent import DiscreteICA, LatentClassModel
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .classifiers import LatentClassifier, NaiveBayesClassifier
+    from .deep_classifier import DeepLatentClassifier
+    from .hidden_markov import HiddenMarkovModel
+    from .hidden_tree_model import HiddenTreeModel
+    from .imputer import LatentImputer
+    from .latent import DiscreteICA, LatentClassModel
 
 __all__ = [
     "DeepLatentClassifier",
@@ -22,3 +26,26 @@ __all__ = [
     "LatentImputer",
     "NaiveBayesClassifier",
 ]
+
+_MODULES = {
+    "DeepLatentClassifier": "deep_classifier",
+    "DiscreteICA": "latent",
+    "HiddenMarkovModel": "hidden_markov",
+    "HiddenTreeModel": "hidden_tree_model",
+    "LatentClassModel": "latent",
+    "LatentClassifier": "classifiers",
+    "LatentImputer": "imputer",
+    "NaiveBayesClassifier": "classifiers",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import an estimator when it is first used: a command that needs one of them does not wait for the others."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found = getattr(import_module(f".{_MODULES[name]}", __name__), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import equal_numbers, first_beyond, numbers
+from ..core.arrays import equal_numbers, first_beyond, is_masked, numbers
 from ..core.exceptions import EvidenceError, counted, shortened
 from ..core.labels import Labels, bin_of, codes_of_labels, is_binned, takes_codes
 from ..core.settings import check_states, name_of
@@ -160,7 +160,7 @@ class _Column:
                 return self._distributions(column)
             if column.ndim > 2:
                 raise EvidenceError(f"it has {column.ndim} dimensions; it may have one or two.", column=self.name)
-            if not np.ma.isMaskedArray(column) and column.dtype.kind in "biuf":
+            if not is_masked(column) and column.dtype.kind in "biuf":
                 return self._numbers(column), None
             column = list(column)
         return self._distinct(column) if isinstance(column, frames.DictionaryColumn) else self._values(column)
@@ -169,7 +169,7 @@ class _Column:
         """Return whether the values are codes already: plain numbers, for a variable whose states are numbered."""
         if isinstance(column, frames.Coded):
             return True
-        plain = isinstance(column, np.ndarray) and column.ndim == 1 and not np.ma.isMaskedArray(column)
+        plain = isinstance(column, np.ndarray) and column.ndim == 1 and not is_masked(column)
         return plain and column.dtype.kind in "biuf" and isinstance(self.labels, range)
 
     def count(self, column: np.ndarray | frames.Coded, rows: slice, out: np.ndarray) -> None:
@@ -307,7 +307,7 @@ class _Column:
         if column.dtype.kind not in "biuf":
             return self._values(list(column))  # type: ignore[return-value]
         soft = column.astype(np.float64)
-        soft = soft.filled(np.nan) if np.ma.isMaskedArray(soft) else soft
+        soft = soft.filled(np.nan) if is_masked(soft) else soft
         unknown = np.isnan(soft).all(axis=1)
         soft[unknown] = 1.0
         bad = np.flatnonzero(~np.isfinite(soft).all(axis=1) | (soft < 0).any(axis=1))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import equal_numbers
+from ..core.arrays import equal_numbers, is_masked
 from ..core.labels import Labels, code_type, codes_of_labels
 from ..tables import frames
 from ..tables.encoded import Evidence, Variables
@@ -82,7 +82,7 @@ def _plain_values(column: Any, rows: int) -> list[Any] | None:
         column = column.item()
     if type(column) in (str, int, float):
         return [column] * rows
-    plain = isinstance(column, np.ndarray) and column.ndim == 1 and not np.ma.isMaskedArray(column)
+    plain = isinstance(column, np.ndarray) and column.ndim == 1 and not is_masked(column)
     return column.tolist() if plain and column.dtype.kind in "iufU" else None
 
 

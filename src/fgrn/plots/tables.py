@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..core import settings
+from ..core.arrays import is_masked
 from ..core.exceptions import FgrnError, counted
 from ..tables import frames
 from ..tables.missing import is_missing_value
@@ -221,7 +222,7 @@ def _missing_values(column: Any, rows: int) -> np.ndarray:
         return np.asarray(column.codes < 0)
     if frames.is_bare(column):
         return np.full(rows, is_missing_value(column))
-    if isinstance(column, np.ndarray) and column.dtype.kind in "biuf" and not np.ma.isMaskedArray(column):
+    if isinstance(column, np.ndarray) and column.dtype.kind in "biuf" and not is_masked(column):
         return np.asarray(np.isnan(column) if column.ndim == 1 else np.isnan(column).all(axis=1))
     return np.fromiter(map(is_missing_value, column), dtype=bool, count=rows)
 

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..core.arrays import is_masked
 from ..core.exceptions import EvidenceError, counted
 from ..core.settings import by_name, name_of
 from .coded_columns import UNKNOWN as UNKNOWN
@@ -112,7 +113,7 @@ def dictionary_encoded(column: Any) -> Any:
 
 def is_numbers(column: Any) -> bool:
     """Return whether a column is an array of numbers or booleans."""
-    plain = type(column) is np.ndarray or (isinstance(column, np.ndarray) and not np.ma.isMaskedArray(column))
+    plain = isinstance(column, np.ndarray) and not is_masked(column)
     return plain and column.dtype.kind in "biuf"
 
 
@@ -276,7 +277,7 @@ def as_column(column: Any, name: object = "weights", by_value: bool = False) -> 
     """Return a column as a list, an array or one bare value; `by_value` as for `columns`."""
     if type(column) is np.ndarray:  # what most are
         return column
-    if column is None or column is np.ma.masked:
+    if column is None or (is_masked(column) and column is np.ma.masked):
         return None
     if isinstance(column, (list, str, int, float, np.ndarray, np.generic, Coded, DictionaryColumn)):
         return column

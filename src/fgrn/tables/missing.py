@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core.arrays import is_masked
+
 MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A")
 """Words that mean a missing value in tables, in files and in memory alike, unless the user lists others.
 
@@ -13,13 +15,13 @@ A `Column` knows whether they do for its values, and which other values mean a m
 
 def is_missing_value(value: object) -> bool:
     """Return whether a value is missing: None, NaN, NaT, NA of pandas, or the masked value of NumPy."""
-    if value is None or value is np.ma.masked:
+    if value is None:
         return True
     if isinstance(value, (float, np.floating)):
         return bool(value != value)
     if isinstance(value, (np.datetime64, np.timedelta64)):
         return bool(np.isnat(value))
-    return type(value).__name__ in ("NAType", "NaTType")
+    return type(value).__name__ in ("NAType", "NaTType") or (is_masked(value) and value is np.ma.masked)
 
 
 def is_missing_word(value: object) -> bool:

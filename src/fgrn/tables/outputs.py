@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import is_masked
 from ..core.exceptions import FgrnError
 from ..core.labels import plain_number
 from ..core.settings import name_of
@@ -53,7 +54,7 @@ def _structured_like(data: np.ndarray, new: Mapping[str, np.ndarray]) -> np.ndar
     out = np.empty(data.shape, dtype=kinds)
     for name, column in columns.items():
         out[name] = column
-    return out if np.ma.isMaskedArray(data) else out.view(type(data))
+    return out if is_masked(data) else out.view(type(data))
 
 
 def as_array(columns: Sequence[Any]) -> np.ndarray:
