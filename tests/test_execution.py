@@ -18,6 +18,7 @@ from fgrn.engines.reference import Reference
 from fgrn.flow import em
 from fgrn.flow.counts import CountingMethod
 from fgrn.flow.em_settings import Rule
+from fgrn.flow.evidence import encode
 from fgrn.learning import execution
 from fgrn.learning.execution import Execution
 from fgrn.learning.remote.remote_estep import RemoteEStep
@@ -196,7 +197,7 @@ def test_starts_that_learn_together_have_the_bits_of_each_alone(
     data = {name: [None if code < 0 else int(code) for code in codes] for name, codes in data.items()}
     nets = [fgrn.lvm(dict.fromkeys(data, width), hidden=3) for _ in range(3)]
     told = {"epochs": 40, "starts": 5, "engine": "cpu", "seed": 2, **options}
-    monkeypatch.setattr(execution, "SHORT_ROUND", 10**6)
+    monkeypatch.setattr(star_counts, "WORK_OF_THREAD", 1)
     histories = [net.learn(data, threads=threads, **told) for net, threads in zip(nets[:2], (1, 3), strict=True)]
     assert [history.execution.rpartition("rows, ")[2] for history in histories] == [
         "5 starts together, 1 thread",
@@ -210,12 +211,60 @@ def test_starts_that_learn_together_have_the_bits_of_each_alone(
         assert all(np.array_equal(getattr(histories[2], name), getattr(one, name)) for one in histories)
 
 
-def test_starts_that_learn_together_have_threads_unless_rounds_are_short() -> None:
+def test_starts_that_learn_together_are_asked_by_one_thread() -> None:
     method = CountingMethod("star", 100, 30_000, 4, shareable=True)
-    plain, accelerated = Rule(epochs=10, starts=6), Rule(epochs=10, starts=6, accelerate=True)
-    assert [execution.start_threads(method, rule, None, 6) for rule in (plain, accelerated)] == [4, 1]
-    assert execution.start_threads(method._replace(rows=1_000), accelerated, None, 6) == 4
-    assert execution.start_threads(method, plain, None, 3) == 3
+    rules = Rule(epochs=10, starts=6), Rule(epochs=10, starts=6, accelerate=True)
+    assert [execution.start_threads(method, rule, None, 6) for rule in rules] == [1, 1]
+
+
+@pytest.mark.parametrize("starts", [1, 2, 5])
+@pytest.mark.parametrize("kind", ["missing values", "tied tables", "soft evidence", "weights", "many columns"])
+def test_threads_that_share_a_call_have_the_bits_of_one(
+    kind: str, starts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one start threads share the pieces of each epoch, else the starts; some come late or find nothing to do."""
+    monkeypatch.setattr(star_counts, "WORK_OF_THREAD", 1)
+    monkeypatch.setattr(star_counts, "GROUPED_CELLS", 1)
+    monkeypatch.setattr(cpu, "LEAST_COUNTED", 1)
+    monkeypatch.setattr(cpu, "COUNTED_CELLS", 4000)
+    rng = np.random.default_rng(3)
+    data: dict[str, Any] = {f"Y{i}": rng.integers(0, 3, 400) for i in range(60 if kind == "many columns" else 6)}
+    if kind == "missing values":
+        data = {name: np.where(rng.random(400) < 0.3, np.nan, codes) for name, codes in data.items()}
+    net = fgrn.lvm(dict.fromkeys(data, 3), hidden=5 if kind != "many columns" else 70)
+    if kind == "tied tables":
+        net = fgrn.Network([replace(one, tie="t") if isinstance(one, SISO) else one for one in net.blocks])
+    if kind == "soft evidence":
+        data["S"] = rng.dirichlet(np.ones(5), 400)
+    weights = rng.integers(0, 4, 400) if kind == "weights" else None
+    told = {"epochs": 12, "starts": starts, "engine": "cpu", "weights": weights, "merge": False, "seed": 5}
+    alone = net.copy()
+    history = alone.learn(data, threads=1, **told)
+    for threads in (2, 3, 8) * (1 if kind == "many columns" else 8):
+        other = net.copy()
+        assert np.array_equal(other.learn(data, threads=threads, **told).log_likelihood, history.log_likelihood)
+        assert other == alone
+    reference = net.copy()
+    found = reference.learn(data, **{**told, "engine": "reference"}).log_likelihood
+    np.testing.assert_allclose(history.log_likelihood, found, rtol=1e-10)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 7, 40, 300])
+def test_groups_of_packs_have_all_packs_once(columns: int) -> None:
+    data = {f"Y{i}": np.random.default_rng(i).integers(0, 4, 900) for i in range(columns)}
+    net = fgrn.lvm(dict.fromkeys(data, 4), hidden=20)
+    plan = net._plan(())
+    encoded = encode(plan, data)
+    programs = net._programs_for(plan, (), encoded)
+    packing = engines.get("cpu").prepare(plan, programs, programs.counting, encoded).packing
+    groups = star_counts.groups_of_packs(packing)
+    packs = packing.packing.packs
+    assert groups[0].tolist() == [0, 0, 0]
+    assert groups[-1].tolist() == [len(packs), columns, columns - len(packs)]
+    assert (np.diff(groups[:, 0]) > 0).all()
+    assert len(groups) - 1 <= star_counts.MOST_GROUPS
+    for pack, leaf, fold in groups[1:-1]:
+        assert [leaf, fold] == [packs["leaves"][:pack].sum(), (packs["leaves"][:pack] - 1).sum()]
 
 
 # Epochs that the engine runs ahead
@@ -261,14 +310,15 @@ def test_epochs_run_ahead_have_the_bits_of_one_at_a_time(
 
     def counted(*arguments: Any) -> Any:
         found = ahead(*arguments)
-        epochs.extend(map(len, found))
+        epochs.extend(len(one) + sum(len(epoch.earlier) for epoch in one) for one in found)
         return found
 
     monkeypatch.setattr(star_counts, "epochs_of_each", counted)
     nets, histories = [first, _starlike(kind), _starlike(kind)], []
     histories.append(nets[0].learn(data, **given))
-    assert max(epochs) == (1 if kind == "longest" else 3 if "accelerate" in options else star_counts.EPOCHS_AHEAD)
+    assert max(epochs) == (1 if kind == "longest" else 3 if "accelerate" in options else 16 if options else 60)
     monkeypatch.setattr(star_counts, "EPOCHS_AHEAD", 1)
+    monkeypatch.setattr(star_counts, "SILENT_EPOCHS", 1)
     histories.append(nets[1].learn(data, **given))
     monkeypatch.setattr(em, "engine_mstep", lambda *_: None)  # tables are updated by NumPy
     histories.append(nets[2].learn(data, **given))
@@ -323,7 +373,7 @@ def test_a_line_that_loses_its_counts_while_epochs_are_run_ahead_keeps_its_value
     unlike = np.array([[0.9, 0.1], [0.1, 0.9]])  # each epoch makes the second state less probable by far
     learnt = []
     for ahead in (16, 1):
-        monkeypatch.setattr(star_counts, "EPOCHS_AHEAD", ahead)
+        monkeypatch.setattr(star_counts, "SILENT_EPOCHS", ahead)
         net = fgrn.lvm(dict.fromkeys(rows, 2), hidden=2)
         blocks = [
             replace(one, prior=[1 - 1e-290, 1e-290]) if isinstance(one, fgrn.Source)

@@ -23,8 +23,6 @@ from .kernels.arguments import (
     ChainTables,
     KnownRows,
     PathRows,
-    StarEpochs,
-    StarRoom,
     StarRows,
     StarWork,
     Tapes,
@@ -37,7 +35,7 @@ from .registry import get
 from .row_blocks import blocks_of_rows, thread_count
 from .scanners import BlockScanner
 from .scans import Scan
-from .star_counts import careful_product, star_epochs, star_room, star_work
+from .star_counts import StarCall, careful_product, star_work
 from .stars import shown_leg_of
 from .tape import Tape, tape_for
 
@@ -60,6 +58,9 @@ MOST_COUNTED = 2**18
 
 VISITS = 24
 """How often a call visits as many states as it has to clear and add up, so that this is negligible too."""
+
+LEAST_COUNTED, LEAST_VISITS = 2**13, 3
+"""The same for a star with few rows, which are two blocks then: two threads count them in one call of the kernel."""
 
 MOST_ROWS, MOST_LEG_ROWS = 2**15, 2**16
 """Rows per call when messages are kept: in general, and where a star shows one leg."""
@@ -169,11 +170,11 @@ class Prepared:
         self.evidence, self.tape, self.lanes = evidence, tape, lanes
         self.threads = thread_count() if threads is None else threads
         self.weights = np.broadcast_to(1.0, evidence.rows) if weights is None else weights
-        self._known: dict[int, Known] = {}
-        self._star_rows: dict[int, StarRows] = {}
+        self._known: dict[tuple[int, int], Known] = {}
+        self._star_rows: dict[tuple[int, int], StarRows] = {}
         self._same = NOTHING
         self._star_work: list[tuple[StarWork, CarefulProduct]] = []
-        self.star_rooms: list[tuple[StarRoom, StarWork, StarEpochs]] = []  # that no thread is using
+        self.star_calls: list[StarCall] = []  # arguments that no thread is using
         self.has_faint_rows = False  # whether a product of a star might underflow, when its rows were counted last
         self.spare: list[np.ndarray] = []  # counts whose memory may be used again: fresh memory is slow the first time
         self.held: list[dict[int, TableMessages]] = []  # the same for messages of all blocks, by their first rows
@@ -197,8 +198,12 @@ class Prepared:
         self.parts = [slice(a, b) for a, b in pairwise([0, *ends])]
         if program.for_counts:
             cells = ends[-1]  # to be cleared and added up for every call
-            visited = self.tape.width + sum(region.stride * len(region.packs) for region in self.tape.regions)
-            enough = max(COUNTED_CELLS, VISITS * cells) // visited
+            packs = sum(region.stride * len(region.packs) for region in self.tape.regions)
+            self.visited = self.tape.width + packs
+            enough = max(COUNTED_CELLS, VISITS * cells) // self.visited
+            half = -(-evidence.rows // 2)
+            if tape.is_star and half * self.visited >= max(LEAST_COUNTED, LEAST_VISITS * cells):
+                enough = min(enough, half)
             self.rows_at_once = max(enough, min(-(-evidence.rows // COUNTED_BLOCKS), MOST_COUNTED))
         else:
             shown = 24 * self.width + 16
@@ -244,7 +249,7 @@ class Prepared:
 
     def free_memory(self) -> None:
         """See `fgrn.engines.Prepared`."""
-        self.spare, self.held, self._star_work, self.star_rooms, self._same = [], [], [], [], NOTHING
+        self.spare, self.held, self._star_work, self.star_calls, self._same = [], [], [], [], NOTHING
 
     def weights_of(self, rows: slice) -> np.ndarray:
         """Return the weights of a block as an array; one weight for all rows is written out once, not per block."""
@@ -258,13 +263,13 @@ class Prepared:
 
     def packed_entries(self, rows: slice) -> Known:
         """Return the entries of packed leaves in a block of rows; kept for the next epoch."""
-        if rows.start in self._known:
-            return self._known[rows.start]
+        if (rows.start, rows.stop) in self._known:
+            return self._known[rows.start, rows.stop]
         found = known_entries(self.plan, self.tape.regions, self._codes, self.evidence.slot, rows, kernels.pack)
         if self.program.for_counts:
             disk = self.evidence.disk
             found = found if disk is None else Known(*map(disk.stored, found))
-            self._known[rows.start] = found
+            self._known[rows.start, rows.stop] = found
         return found
 
     def known_rows(self, rows: slice) -> KnownRows:
@@ -284,18 +289,22 @@ class Prepared:
         """Store arrays taken by `star_work` for reuse by the next block."""
         self._star_work.append((work, careful))
 
-    def star_room(self) -> tuple[StarRoom, StarWork, StarEpochs]:
-        """Take arrays for epochs of a star, for one thread; `star_rooms` receives them back."""
-        try:
-            return self.star_rooms.pop()
-        except IndexError:  # another thread may have taken the last one
-            room = star_room(self.packing, self.tape.joint_size, self.tape.posteriors)
-            return room, star_work(self.tape.regions[0].stride), star_epochs(0, 0, 0, 0)
+    @cached_property
+    def star_blocks(self) -> np.ndarray:
+        """Return where blocks of rows begin, and the number of rows."""
+        return np.array([*(block.start for block in self.blocks), self.evidence.rows], dtype=np.int64)
+
+    @cached_property
+    def star_groups(self) -> np.ndarray:
+        """Return the groups of packs that threads share; see `groups_of_packs`."""
+        return star_counts.groups_of_packs(self.packing)
 
     @cached_property
     def counts_together(self) -> bool:
-        """See `fgrn.engines.CountsTogether`: possible for stars whose rows are all one block."""
-        return self.kernel == "star" and len(self.blocks) == 1 and self.evidence.disk is None
+        """See `fgrn.engines.CountsTogether`: possible for stars in memory whose epochs are not too long."""
+        if self.kernel != "star" or self.evidence.disk is not None or not self.evidence.rows:
+            return False
+        return self.visited * self.evidence.rows <= star_counts.MOST_WORK
 
     def epochs_of_each(
         self, requests: Sequence[EpochRequest], expect: bool, mstep: MStep | None
@@ -308,11 +317,11 @@ class Prepared:
 
         It is kept for the next epoch, unless it is on disk, or has distributions: those of numbers change every epoch.
         """
-        found = self._star_rows.get(rows.start)
+        found = self._star_rows.get((rows.start, rows.stop))
         if found is None:
             found = StarRows(*self.packed_entries(rows), *self._on_hidden(rows))
             if self.program.for_counts and self.evidence.disk is None and not self.evidence.soft.shape[1]:
-                self._star_rows[rows.start] = found
+                self._star_rows[rows.start, rows.stop] = found
         return found
 
     def _on_hidden(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:

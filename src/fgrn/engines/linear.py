@@ -235,8 +235,8 @@ class Loaded:
         packing, missing = mine.packing.packing, 0.0
         if len(packing.packs) or len(packing.unknown):
             missing = kernels.unpacked(
-                packing, joint, posteriors, self.joint.shifts, self.values, mine.maps, expect, is_star, out,
-                np.empty(mine.packing.folded),
+                packing, joint.reshape(1, -1), posteriors, self.joint.shifts, self.values, mine.maps, expect, is_star,
+                np.empty(len(packing.packs)), out, np.empty(mine.packing.folded),
             )  # fmt: skip
         else:
             kernels.prior_counts(packing.sources, posteriors, mine.maps, out)

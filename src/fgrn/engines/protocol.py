@@ -182,23 +182,27 @@ class EpochRequest(NamedTuple):
     epochs   the number of epochs, the first of which begins with the parameters, at most
     least    no other epoch follows if the log-likelihood of the first is less
     gain     nor if that of a later one gains less than this
+    silent   whether only the last epoch is asked for, and the log-likelihoods of those before it
     """
 
     values: np.ndarray
     epochs: int = 1
     least: float = -np.inf
     gain: float = -np.inf
+    silent: bool = False
 
 
 class EpochCounts(NamedTuple):
     """An epoch that an engine ran: its parameters, the expected counts of all rows, and the updated parameters.
 
-    The update is a read-only array, with which the next epoch begins; None where it is left to the caller.
+    The update is a read-only array, with which the next epoch begins; None where it is left to the caller. `earlier`
+    are the log-likelihoods of the epochs before it, if these were silent.
     """
 
     values: np.ndarray
     counts: RowCounts
     updated: np.ndarray | None
+    earlier: Sequence[float] = ()
 
 
 @runtime_checkable

@@ -53,6 +53,12 @@ def in_order(threads: int | None, work: Callable[[Any], Any], blocks: Sequence[A
         queue.stop()
 
 
+def call_helpers(count: int, work: Callable[[int], object]) -> None:
+    """Let so many other threads call `work`, each with its number from 1 on, without waiting for them."""
+    for number in range(1, count + 1):
+        _Helper.call(_Aside(work, number))
+
+
 def sum_of_blocks(
     threads: int | None,
     work: Callable[[slice], RowCounts],
@@ -138,12 +144,12 @@ class _Helper(Thread):
 
     def __init__(self) -> None:
         super().__init__(name="fgrn", daemon=True)
-        self.queue: _Queue | None = None
+        self.queue: _Queue | _Aside | None = None
         self.called = Lock()
         self.called.acquire()
 
     @classmethod
-    def call(cls, queue: _Queue) -> None:
+    def call(cls, queue: _Queue | _Aside) -> None:
         """Let a thread help with a queue; nobody does if there are too many threads already."""
         try:
             helper = cls.idle.pop()
@@ -173,6 +179,17 @@ class _Helper(Thread):
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_Helper.forget)
+
+
+class _Aside(NamedTuple):
+    """A call that a helper makes, and nobody waits for."""
+
+    work: Callable[[int], object]
+    number: int
+
+    def help(self) -> None:
+        """Make the call."""
+        self.work(self.number)
 
 
 class _Outcome(NamedTuple):

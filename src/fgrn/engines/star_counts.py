@@ -1,9 +1,10 @@
 """Expected counts of a star (one Diverter, its Sources and leaves) under one vector of parameters, or several at once.
 
-Where all rows are one block, a call of the kernel makes the joint tables, counts the rows, unpacks the counts and
-updates the parameters, for some epochs in a row: with few rows this takes less time than a call from Python. Given
-several vectors of parameters, as by random starts that learn together, it does so for one after the other. Each has
-the same counts, to the last bit, whichever others it is counted with and however many epochs a call runs.
+A call of the kernel makes the joint tables, counts the rows, unpacks the counts and updates the parameters, for some
+epochs in a row: with few rows this takes less time than a call from Python. Several threads are in it at the same time
+(`kernels.teams`). Given one vector of parameters they share the pieces of every epoch; given several, as by random
+starts that learn together, these. Each has the same counts, to the last bit, whichever others it is counted with, on
+however many threads, and however many epochs a call runs.
 
 That kernel leaves alone what hardly any table needs: rows so improbable that their product may underflow. Under
 parameters that have such a row another kernel counts, block by block, given the joint tables.
@@ -12,15 +13,26 @@ parameters that have such a row another kernel counts, block by block, given the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from . import kernels
-from .kernels.arguments import CarefulProduct, StarEpochs, StarRoom, StarRows, StarTables, StarWork
+from .kernels.arguments import (
+    CarefulProduct,
+    StarEpochs,
+    StarRoom,
+    StarRows,
+    StarScratch,
+    StarTables,
+    StarTask,
+    StarWork,
+)
 from .kernels.basics import code_for
+from .kernels.teams import team_numbers
 from .packs import PackPlan, aligned_empty, aligned_zeros, no_packs, padded
 from .protocol import EpochCounts, EpochRequest, MStep, RowCounts
+from .row_blocks import call_helpers
 
 if TYPE_CHECKING:
     from .cpu import Prepared
@@ -28,10 +40,19 @@ if TYPE_CHECKING:
 STAR_BYTES = 2**13
 """Of the products of one block of rows of a star: they stay in the first-level cache until they are scattered."""
 
-EPOCHS_AHEAD, WORK_AHEAD, CELLS_AHEAD = 16, 2**20, 2**20
-"""What a call runs ahead for each vector of parameters, at most: epochs, and states visited in these (about a
-millisecond); and cells of the counts of all vectors and epochs, 8 MiB.
+EPOCHS_AHEAD, SILENT_EPOCHS, WORK_AHEAD, CELLS_AHEAD = 16, 128, 2**23, 2**20
+"""What a call runs ahead for each vector of parameters, at most: epochs, and those if all but the last are silent;
+states visited in these (about ten milliseconds); and cells of the counts of all vectors and epochs, 8 MiB.
 """
+
+MOST_WORK = 2**26
+"""States visited in an epoch that is run by one call, at most: longer ones can be interrupted between blocks."""
+
+WORK_OF_THREAD = 2**17
+"""States visited in a call for which another thread is woken, which takes as long as visiting half of them."""
+
+GROUPED_CELLS, MOST_GROUPS = 2**12, 8
+"""Cells of the joint tables of a group of packs, at least, and groups, at most: threads share these."""
 
 NOTHING, NO_ROWS = np.zeros(0), np.zeros(0, dtype=np.intp)
 NO_UPDATE = MStep(NOTHING, np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.bool_), 0.0)
@@ -48,40 +69,145 @@ def careful_product(stride: int) -> CarefulProduct:
     return CarefulProduct(np.empty(stride), np.empty(stride, dtype=np.int64))
 
 
-def star_room(plan: PackPlan, cells: int, posteriors: int) -> StarRoom:
-    """Make room for joint tables of so many cells, and for the counts under them."""
+class StarSizes(NamedTuple):
+    """The sizes of the arrays for epochs of a star: of packs, joint tables and their rows, the posterior, and blocks."""
+
+    plan: PackPlan
+    cells: int
+    posteriors: int
+    stride: int
+    blocks: int
+
+
+def star_room(sizes: StarSizes, vectors: int) -> StarRoom:
+    """Make room for the joint tables under so many vectors of parameters at a time, and for the counts under them."""
+    plan, cells = sizes.plan, _cells_of_lines(sizes.cells)
     return StarRoom(
-        aligned_empty(cells), np.empty(plan.shifts, dtype=np.int64), np.empty(plan.base), np.empty(plan.columns),
-        np.empty(plan.codes, dtype=np.int64), np.empty(plan.folded), aligned_zeros(cells), np.zeros(padded(posteriors)),
+        aligned_empty(vectors * cells).reshape(vectors, cells), np.empty((vectors, plan.shifts), dtype=np.int64),
+        np.empty((vectors, plan.base)), aligned_zeros(vectors * sizes.blocks * cells).reshape(vectors, -1, cells),
+        np.zeros((vectors, padded(sizes.posteriors))), np.empty((vectors, sizes.blocks)),
+        np.empty((vectors, len(plan.packing.packs))), np.zeros((vectors, 3), dtype=np.int64),
     )  # fmt: skip
+
+
+def star_scratch(sizes: StarSizes, threads: int) -> StarScratch:
+    """Make scratch arrays for so many threads, each in lines of the cache that no other thread writes to."""
+    plan = sizes.plan
+    rows = max(1, STAR_BYTES // (8 * sizes.stride))
+    rows = rows if rows < 8 else rows // 8 * 8
+    lengths = *map(_cells_of_lines, (plan.columns, plan.codes, plan.folded, rows * sizes.stride)), rows, rows
+    columns, codes, *others = (aligned_zeros(threads * length).reshape(threads, length) for length in lengths)
+    return StarScratch(columns, codes.view(np.int64), *others)
+
+
+def _cells_of_lines(cells: int) -> int:
+    """Return the number of cells rounded up to whole lines of the cache."""
+    return -(-cells // 8) * 8
+
+
+def groups_of_packs(plan: PackPlan) -> np.ndarray:
+    """Return where groups of packs begin, and the end: the number of the first pack, leaf and fold, (groups + 1, 3).
+
+    There is one group if some leaves share a table, to whose counts only one thread may add.
+    """
+    packs, leaves = plan.packing.packs, plan.packing.leaves
+    cells = np.cumsum(packs["codes"] * packs["stride"]).astype(np.int64)
+    total = int(cells[-1]) if len(cells) else 0
+    count = min(max(1, total // GROUPED_CELLS), MOST_GROUPS, max(1, len(packs)))
+    if len(np.unique(leaves["table"])) < len(leaves):
+        count = 1
+    begins = np.unique(np.searchsorted(cells, [total * number // count for number in range(count)], side="right"))
+    firsts = np.append(begins, len(packs)).astype(np.int64)
+    before = np.concatenate([[0], np.cumsum(packs["leaves"].astype(np.int64))])[firsts]
+    return np.ascontiguousarray(np.column_stack([firsts, before, before - firsts]))
+
+
+class StarCall(NamedTuple):
+    """The arguments of a call of the kernel, which the next call may use again: other arrays would be slow at first.
+
+    kind     what they depend on: vectors, epochs, whether missing values are expected, threads, and whether each of
+             them takes vectors of its own
+    code     the machine code of the kernel
+    task     and `room`, `scratch`, `epochs`: see `kernels.arguments`
+    """
+
+    kind: tuple[int, int, bool, int, bool]
+    code: Callable[..., Any]
+    task: StarTask
+    room: StarRoom
+    scratch: StarScratch
+    epochs: StarEpochs
 
 
 def epochs_of_each(
     mine: Prepared, requests: Sequence[EpochRequest], expect: bool, mstep: MStep | None
 ) -> list[list[EpochCounts]]:
-    """Run epochs on all rows, one block, from each vector of parameters; none where a product may underflow."""
+    """Run epochs on all rows from each vector of parameters; none where a product may underflow."""
     if mine.has_faint_rows:
         return [[] for _ in requests]
-    known, weights = mine.star_rows(mine.blocks[0]), mine.weights_of(mine.blocks[0])
-    count, cells = len(requests), mine.plan.layout.size
-    most = 1 if mstep is None else epochs_at_most(mine, known, count)
-    room, work, kept = mine.star_room()
-    updated = 0 if mstep is None else cells
-    if len(kept.values) < count or len(kept.counts) != most * len(kept.values) or kept.updated.shape[1] != updated:
-        kept = star_epochs(count, most, cells, updated)
-    epochs = StarEpochs(*(array[: count * (len(array) // len(kept.values))] for array in kept))
+    known = mine.star_rows(slice(0, mine.evidence.rows))
+    count, most = len(requests), 1 if mstep is None else epochs_at_most(mine, known, requests)
+    threads, each = threads_of_call(mine, known, requests, most)
+    call = star_call(mine, known, NO_UPDATE if mstep is None else mstep, (count, most, expect, threads, each))
+    epochs = call.epochs
     for vector, one in enumerate(requests):
         epochs.values[vector] = one.values
         epochs.limits[vector] = one.least, one.gain
         epochs.numbers[vector] = min(one.epochs, most), 0, 0
-    arguments = (
-        len(weights), known, mine.packing.packing, mine.maps, mine.star_sizes, room, work, weights, expect,
-        NO_UPDATE if mstep is None else mstep, epochs,
-    )  # fmt: skip
-    mine.has_faint_rows = not _star_code(arguments)(*arguments)
-    found = [_epochs_from(one.values, epochs, vector, vector * most) for vector, one in enumerate(requests)]
-    mine.star_rooms.append((room, work, kept))
+    call.room.faults.fill(0)
+    # numbers of its own: a thread that comes too late for an earlier call finds that it has ended
+    arguments = *call[2:], team_numbers(count if each else 0)
+    if threads > 1:
+        call_helpers(threads - 1, lambda number: call.code(*arguments, number))
+    call.code(*arguments, 0)
+    mine.has_faint_rows = bool(call.room.faults[:, 2].any())
+    found = [_epochs_from(one, epochs, vector, vector * most) for vector, one in enumerate(requests)]
+    mine.star_calls.append(call)
     return found
+
+
+def star_call(mine: Prepared, known: StarRows, mstep: MStep, kind: tuple[int, int, bool, int, bool]) -> StarCall:
+    """Take arguments for a call of the kernel; `star_calls` receives them back. New ones if those there do not fit."""
+    try:
+        call = mine.star_calls.pop()
+    except IndexError:  # another thread may have taken the last one
+        pass
+    else:
+        if call.kind == kind and call.task.known is known and call.task.update is mstep:
+            return call
+    count, most, expect, threads, each = kind
+    cells, first = mine.plan.layout.size, mine.tape.regions[0]
+    sizes = StarSizes(mine.packing, mine.tape.joint_size, mine.tape.posteriors, first.stride, len(mine.blocks))
+    task = StarTask(
+        known, mine.weights_of(slice(0, mine.evidence.rows)), mine.star_blocks, mine.packing.packing, mine.maps,
+        mine.star_groups, mine.star_sizes, expect, mstep,
+    )  # fmt: skip
+    arrays = (
+        star_room(sizes, threads if each else 1), star_scratch(sizes, threads),
+        star_epochs(count, most, cells, cells if len(mstep.lines) else 0),
+    )  # fmt: skip
+    return StarCall(kind, _star_code((task, *arrays, team_numbers(), 0)), task, *arrays)
+
+
+def threads_of_call(mine: Prepared, known: StarRows, requests: Sequence[EpochRequest], most: int) -> tuple[int, bool]:
+    """Return the number of threads for a call, and whether each of them takes vectors of parameters of its own."""
+    count, blocks = len(requests), len(mine.star_blocks) - 1
+    epochs = sum(min(one.epochs, most) for one in requests)
+    threads = min(mine.threads, max(1, epochs * visited_states(mine, known) // WORK_OF_THREAD))
+    each = threads > 1 and (count >= threads or count > blocks)
+    return (min(threads, count) if each else min(threads, blocks)), each
+
+
+def visited_states(mine: Prepared, known: StarRows) -> int:
+    """Return how many states of joint tables an epoch visits."""
+    return len(known.entries) * mine.tape.regions[0].stride
+
+
+def epochs_at_most(mine: Prepared, known: StarRows, requests: Sequence[EpochRequest]) -> int:
+    """Return the number of epochs that a call runs from each of several vectors of parameters, at most."""
+    asked = max(min(one.epochs, SILENT_EPOCHS if one.silent else EPOCHS_AHEAD) for one in requests)
+    cells = CELLS_AHEAD // (len(requests) * max(1, mine.plan.layout.size))
+    return max(1, min(asked, WORK_AHEAD // max(1, visited_states(mine, known)), cells))
 
 
 def star_epochs(vectors: int, epochs: int, cells: int, updated: int) -> StarEpochs:
@@ -93,28 +219,30 @@ def star_epochs(vectors: int, epochs: int, cells: int, updated: int) -> StarEpoc
     )  # fmt: skip
 
 
-def _epochs_from(values: np.ndarray, found: StarEpochs, vector: int, first: int) -> list[EpochCounts]:
+def _epochs_from(request: EpochRequest, found: StarEpochs, vector: int, first: int) -> list[EpochCounts]:
     """Return the epochs that the kernel ran from one of several vectors of parameters, in arrays of their own.
 
     `first` is the row of the first of them.
     """
     _, counted, updates = found.numbers[vector].tolist()
+    likelihoods, values = found.likelihoods[first : first + counted].tolist(), request.values
+    skipped = counted - 1 if request.silent and counted else 0
+    if skipped:
+        values = _read_only(found.updated[first + skipped - 1])
     epochs = []
-    for row, likelihood in enumerate(found.likelihoods[first : first + counted].tolist(), first):
-        updated = None
-        if row < first + updates:
-            updated = found.updated[row].copy()
-            updated.setflags(write=False)  # so that it is not copied again
-        epochs.append(EpochCounts(values, RowCounts(found.counts[row].copy(), likelihood, NO_ROWS), updated))
+    for epoch in range(skipped, counted):
+        updated = _read_only(found.updated[first + epoch]) if epoch < updates else None
+        counts = RowCounts(found.counts[first + epoch].copy(), likelihoods[epoch], NO_ROWS)
+        epochs.append(EpochCounts(values, counts, updated, likelihoods[:skipped]))
         values = values if updated is None else updated
     return epochs
 
 
-def epochs_at_most(mine: Prepared, known: StarRows, vectors: int) -> int:
-    """Return the number of epochs that a call runs from each of so many vectors of parameters, at most."""
-    visited = len(known.entries) * mine.tape.regions[0].stride  # states, in an epoch
-    cells = CELLS_AHEAD // (vectors * max(1, mine.plan.layout.size))
-    return max(1, min(EPOCHS_AHEAD, WORK_AHEAD // max(1, visited), cells))
+def _read_only(values: np.ndarray) -> np.ndarray:
+    """Return a copy that cannot be changed, so that it is not copied again."""
+    values = values.copy()
+    values.setflags(write=False)
+    return values
 
 
 def compile_star() -> None:
@@ -122,12 +250,12 @@ def compile_star() -> None:
     rows = StarRows(
         np.zeros(0, dtype=np.uint16), np.zeros((1, 1), dtype=np.uint64), np.zeros(0, dtype=np.int32), NOTHING
     )
-    plan = PackPlan(no_packs(), 0, 0, 0, 0, 0)
-    size = np.uint64(0)
-    _star_code((
-        0, rows, plan.packing, np.zeros(0, dtype=np.uint64), (size, size), star_room(plan, 0, 0), star_work(1), NOTHING,
-        True, NO_UPDATE, star_epochs(1, 1, 0, 0),
-    ))  # fmt: skip
+    sizes = StarSizes(PackPlan(no_packs(), 0, 0, 0, 0, 0), 0, 0, 8, 1)
+    task = StarTask(
+        rows, NOTHING, np.zeros(2, dtype=np.int64), sizes.plan.packing, np.zeros(0, dtype=np.uint64),
+        groups_of_packs(sizes.plan), (np.uint64(0), np.uint64(0)), True, NO_UPDATE,
+    )  # fmt: skip
+    _star_code((task, star_room(sizes, 1), star_scratch(sizes, 1), star_epochs(1, 1, 0, 0), team_numbers(), 0))
 
 
 STAR_CODE: dict[np.dtype, Callable[..., Any]] = {}
@@ -136,7 +264,7 @@ STAR_CODE: dict[np.dtype, Callable[..., Any]] = {}
 
 def _star_code(arguments: tuple[Any, ...]) -> Callable[..., Any]:
     """Return the machine code of the kernel for arguments as `epochs_of_each` makes them."""
-    kind = arguments[1].entries.dtype
+    kind = arguments[0].known.entries.dtype
     code = STAR_CODE.get(kind)
     if code is None:
         code = STAR_CODE[kind] = code_for(kernels.star, arguments)

@@ -43,11 +43,15 @@ class Counts:
 
 
 class CountedEpoch(NamedTuple):
-    """An epoch: its parameters, the expected counts under them and, if the engine has computed it, their update."""
+    """An epoch: its parameters, the expected counts under them and, if the engine has computed it, their update.
+
+    `earlier` are the log-likelihoods of the silent epochs before it.
+    """
 
     values: np.ndarray
     counts: Counts
     updated: np.ndarray | None
+    earlier: Sequence[float] = ()
 
 
 CountEach: TypeAlias = Callable[[Sequence[EpochRequest], MStep | None], Sequence[Sequence[CountedEpoch]]]
@@ -154,7 +158,13 @@ class LocalEStep:
         finally:
             if self.frees_memory:
                 self._counting.free_memory()
-        return [[CountedEpoch(values, self._checked(counts), new) for values, counts, new in one] for one in every]
+        return [
+            [
+                CountedEpoch(values, self._checked(counts), new, [one + self._scale for one in earlier])
+                for values, counts, new, earlier in epochs
+            ]
+            for epochs in every
+        ]
 
     def count_with_posterior(self, values: np.ndarray, edge: int) -> tuple[Counts, np.ndarray]:
         """Return the expected counts, and the posterior of a variable in each row, (rows, states)."""

@@ -173,7 +173,8 @@ def learn(
             kept(number, replace(starts[number], final=final), ended=True)
 
     mstep = engine_mstep(spec, smoothing) if esteps.cycles is None else None
-    counted = partial(_counted, esteps.whole, esteps.together, spec, smoothing, mstep)
+    is_silent = watch is None and keeper is None and esteps.held_out is None and not rule.accelerate
+    counted = partial(_counted, esteps.whole, esteps.together, spec, smoothing, mstep, is_silent)
     StartQueue(map(run, range(rule.starts)), counted, starts_together, start_threads).run()
     finals = [start.final for start in starts] if rule.starts > 1 else []
     best = int(np.argmax(np.array(finals, dtype=np.float64))) if finals else 0
@@ -192,12 +193,16 @@ def outcome(starts: Sequence[Start], best: int, finals: Sequence[float | None], 
 
 
 class _Counted(NamedTuple):
-    """The E-step under one vector of parameters: counts, the log prior and, if known, the updated parameters."""
+    """The E-step under one vector of parameters: counts, the log prior and, if known, the updated parameters.
+
+    `earlier` are the objectives of the silent epochs before it, which have no prior.
+    """
 
     values: np.ndarray
     counts: Counts
     log_prior: float
     updated: np.ndarray | None = None
+    earlier: Sequence[float] = ()
 
     @property
     def objective(self) -> float:
@@ -218,11 +223,13 @@ def _counted(
     spec: Specification,
     smoothing: Smoothing,
     mstep: MStep | None,
+    is_silent: bool,
     requests: Sequence[EpochRequest],
 ) -> list[list[_Counted]]:
     """Count all rows under each of several vectors of parameters, in one call if that is possible.
 
     Such a call may run several epochs from each vector: as many as are asked for, if the engine can take the M-step.
+    Where nobody looks at the epochs, and there is no prior, which needs their parameters, all but the last are silent.
     """
 
     def alone(values: np.ndarray) -> list[_Counted]:
@@ -233,14 +240,16 @@ def _counted(
         return [alone(one.values) for one in requests]
     firsts = smoothing.log_priors(spec, [one.values for one in requests])
     # the log prior of these parameters is known; what a later epoch gains in likelihood says little of the objective
-    asked = [one._replace(least=one.least - prior) for one, prior in zip(requests, firsts, strict=True)]
+    is_silent = is_silent and smoothing.cells is None
+    both = zip(requests, firsts, strict=True)
+    asked = [one._replace(least=one.least - prior, silent=is_silent) for one, prior in both]
     every = together(asked if smoothing.cells is None else [one._replace(gain=-np.inf) for one in asked], mstep)
     later = iter(smoothing.log_priors(spec, [epoch.values for epochs in every for epoch in epochs[1:]]))
     found = []
     for one, prior, epochs in zip(requests, firsts, every, strict=True):
         answer: list[_Counted] = []
-        for values, counts, following in epochs:
-            answer.append(_Counted(values, counts, next(later) if answer else prior, following))
+        for values, counts, following, earlier in epochs:
+            answer.append(_Counted(values, counts, next(later) if answer else prior, following, earlier))
         found.append(answer or alone(one.values))
     return found
 
@@ -253,6 +262,7 @@ class _Epoch(NamedTuple):
     began_with: Parameters
     updated: Parameters | None = None
     succeeded: bool = False  # whether it began with extrapolated parameters
+    earlier: Sequence[float] = ()  # the log-likelihoods, and objectives, of silent epochs before it
 
 
 def _epochs(
@@ -285,6 +295,9 @@ def _epochs(
     while not ended:
         epoch = yield from _epoch(esteps, spec, before, start, rule, smoothing, number, run_ahead)
         counts, began_with = epoch.counts, epoch.began_with
+        if epoch.earlier:
+            both = start.likelihoods.and_all(epoch.earlier), start.objectives.and_all(epoch.earlier)
+            start = replace(start, likelihoods=both[0], objectives=both[1])
         per_row = counts.log_likelihood / max(counts.weight, sys.float_info.min)
         stopped = watch is not None and watch(number, start.epochs, per_row) is True
         converged, parameters = _has_converged(start, epoch.objective, counts.weight, rule), began_with
@@ -339,6 +352,8 @@ def _epoch(
     if not run_ahead or run_ahead[0].values is not tried.values:
         run_ahead[:] = yield _request(start, tried.values, rule, esteps.weight)
     counted = run_ahead.pop(0)
+    if counted.earlier:
+        tried = replace(began_with, values=counted.values)
     succeeded = ahead is not None and counted.objective >= start.objectives[-1]
     if ahead is not None and not succeeded:  # too far: as if it had not been tried
         tried = began_with
@@ -348,7 +363,7 @@ def _epoch(
         counted = run_ahead.pop(0)
     drawn = tried.undrawn_tables, tried.undrawn_priors
     new = None if counted.updated is None else Parameters(counted.updated, *drawn)
-    return _Epoch(counted.counts, counted.objective, tried, new, succeeded)
+    return _Epoch(counted.counts, counted.objective, tried, new, succeeded, counted.earlier)
 
 
 def _request(start: Start, values: np.ndarray, rule: Rule, weight: float) -> EpochRequest:

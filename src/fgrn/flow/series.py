@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import inf
 from typing import Any, overload
 
 import numpy as np
@@ -26,13 +27,18 @@ class Series(Sequence[float]):
 
     def and_one(self, number: float) -> Series:
         """Return the sequence with one number more."""
+        return self.and_all([number])
+
+    def and_all(self, numbers: Sequence[float]) -> Series:
+        """Return the sequence with some numbers more."""
         found = Series.__new__(Series)
         goes_on = len(self._numbers) == self._count  # else another sequence has gone on from here
-        found._numbers = self._numbers if goes_on else self._numbers[: self._count]
-        found._numbers.append(number)
-        found._count = self._count + 1
-        is_largest = self._count == 0 or number > self._numbers[self.largest_at]
-        found.largest_at = self._count if is_largest else self.largest_at
+        found._numbers = all_of_them = self._numbers if goes_on else self._numbers[: self._count]
+        all_of_them.extend(numbers)
+        found._count, found.largest_at = len(all_of_them), self.largest_at
+        largest = max(numbers, default=-inf)
+        if numbers and (self._count == 0 or largest > all_of_them[self.largest_at]):
+            found.largest_at = self._count + numbers.index(largest)
         return found
 
     def __len__(self) -> int:

@@ -49,13 +49,6 @@ Ten starts of 100 epochs with 10 columns and 10 states, each counted by itself, 
 other: 1.5 times as long with 1,000 rows, as long with 3,000, 0.7 with 10,000 and 0.55 with 30,000.
 """
 
-SHORT_ROUND = 96
-"""Starts of accelerated EM that learn together use one thread if their rows are fewer than this part of a block.
-
-They return to Python after every round of three epochs. Ten starts of 99 epochs as above, two threads beside one: 1.1
-times as long with 300 rows, 0.74 with 1,000, 0.6 with 3,000. Without acceleration 0.6 with 300 rows and more.
-"""
-
 CELLS_TOGETHER = 2**22
 """Cells of the tables of all starts that learn together, at most: 32 MiB for each of a few copies."""
 
@@ -73,7 +66,7 @@ class Execution:
     rows_at_once   how many rows made a block
     threads        how many threads shared the blocks, at most
     start_threads  on how many threads random starts were run at the same time, each with threads of its own
-    together       how many random starts were shared by these threads, each counting for several in one call
+    together       how many random starts were counted in one call, shared by the threads
     batches        in how many batches the rows came, in mini-batch EM
     """
 
@@ -99,7 +92,7 @@ class Execution:
     ) -> Execution:
         """Return the record, from the method of an E-step and the number of rows in all or per batch."""
         blocks = -(-method.rows // max(method.rows_at_once, 1))
-        threads = max(1, min(method.threads, blocks))
+        threads = max(1, min(method.threads, blocks if together == 1 else together))
         return cls(
             engine, method.kernel, rows, rows if batches > 1 else method.rows, min(method.rows_at_once, method.rows),
             threads, start_threads, max(batches, 1), together,
@@ -112,7 +105,7 @@ class Execution:
         at_once = f" in blocks of at most {self.rows_at_once:,}" if self.rows_at_once < self.rows_counted else ""
         threads = counted(self.threads, "thread")
         if self.together > 1:
-            threads = f"{self.together:,} starts together, {counted(self.start_threads, 'thread')}"
+            threads = f"{self.together:,} starts together, {threads}"
         elif self.start_threads > 1:
             threads = f"{self.start_threads:,} starts at once, {threads} each"
         return f"{how}: {counted(self.rows, 'row')}{merged}{several}{at_once}, {threads}"
@@ -183,13 +176,12 @@ def esteps_of(estep: WholeEStep, rule: Rule, weight: float, held_out: EStep | No
 def start_threads(method: CountingMethod, rule: Rule, watch: object, together: int) -> int:
     """Return on how many threads random starts are run: one per processor, if a start uses one thread.
 
-    A function of the user's is told of one start after the other. Starts whose epochs are short have one thread, unless
-    they are counted together, without returning to Python after each: threads that take turns in Python would wait for
-    each other longer than they work.
+    A function of the user's is told of one start after the other. Starts that are counted `together` share the threads
+    of these calls, and are asked by one. Others whose epochs are short have one thread: threads that take turns in
+    Python would wait for each other longer than they work.
     """
     if together > 1:
-        is_short = rule.accelerate and SHORT_ROUND * method.rows < method.rows_at_once
-        return 1 if is_short else min(together, method.threads)
+        return 1
     has_one_block = method.rows_at_once < SHORT_EPOCH * method.rows <= SHORT_EPOCH * method.rows_at_once
     return min(rule.starts, method.threads) if method.shareable and has_one_block and _in_any_order(watch) else 1
 

@@ -86,22 +86,61 @@ class CarefulProduct(NamedTuple):
     exponent: np.ndarray
 
 
-class StarRoom(NamedTuple):
-    """Arrays for the tables of a star under one vector of parameters, and for the counts under them.
+class StarTask(NamedTuple):
+    """What epochs of a star are computed from, beside the parameters.
 
-    joint, shifts, base          joint tables and the product of the priors, see `packs.Joint`
-    columns, exponents, folded   scratch arrays of `joint_tables` and `unpacked`
-    counts, posteriors           of packs, and of the hidden variable
+    known, weights   the evidence in all rows, and their weights
+    blocks           where each block of rows begins, and the number of rows
+    packing, maps    the packs, and the index vectors of the plan
+    groups           (groups + 1, 3): the first pack of a group of packs, its first leaf and its first fold
+    sizes            the first fields of `StarTables`
+    expect           whether missing values are counted as the model expects them
+    update           the M-step, see `fgrn.engines.protocol.MStep`; without lines there is none
+    """
+
+    known: StarRows
+    weights: np.ndarray
+    blocks: np.ndarray
+    packing: Packing
+    maps: np.ndarray
+    groups: np.ndarray
+    sizes: tuple[np.uint64, np.uint64]
+    expect: bool
+    update: NamedTuple
+
+
+class StarRoom(NamedTuple):
+    """Arrays for the tables of a star under one vector of parameters at a time, and for the counts under them.
+
+    They have room for several vectors, which threads work on at the same time: all have one more dimension, the first.
+
+    joint, shifts, base   joint tables and the product of the priors, see `packs.Joint`
+    counts                (blocks, cells): of packs, in each block of rows
+    posteriors            of the hidden variable
+    likelihoods           the log-likelihood of each block
+    exponents             of each pack: the sum of what was taken out of its joint table
+    faults                whether a product is faint, whether a line has no counts, and whether a product ever was faint
     """
 
     joint: np.ndarray
     shifts: np.ndarray
     base: np.ndarray
-    columns: np.ndarray
-    exponents: np.ndarray
-    folded: np.ndarray
     counts: np.ndarray
     posteriors: np.ndarray
+    likelihoods: np.ndarray
+    exponents: np.ndarray
+    faults: np.ndarray
+
+
+class StarScratch(NamedTuple):
+    """Scratch arrays of each thread: of `fill_packs`, of `add_pack`, and for the products of some rows (`StarWork`)."""
+
+    columns: np.ndarray
+    codes: np.ndarray
+    folded: np.ndarray
+    products: np.ndarray
+    norms: np.ndarray
+    taken: np.ndarray
 
 
 class StarEpochs(NamedTuple):

@@ -74,19 +74,27 @@ def leaf_columns(values, leaf, states, stride, columns, exponents):
 
 @short_kernel
 def joint_tables(packing, values, maps, joint, shifts, base, columns, exponents):
-    """Compute joint tables as `fill_joint_tables` does, called from Python."""
-    return fill_joint_tables(packing, values, maps, joint, shifts, base, columns, exponents)
+    """Compute the joint tables of all packs as `fill_packs` does, called from Python."""
+    return fill_packs(packing, 0, len(packing.packs), 0, values, maps, joint, shifts, base, columns, exponents)
 
 
 @inner
-def fill_joint_tables(packing, values, maps, joint, shifts, base, columns, exponents):
-    """Compute the joint tables of all packs and, of a star, the product of its priors; returns the largest depth.
+def fill_packs(packing, first, last, number, values, maps, joint, shifts, base, columns, exponents):
+    """Compute the joint tables of some packs, the first leaf of which has this number; returns the largest depth.
 
-    The depth of a pack is by how many bits its smallest cell may differ from its largest.
+    With the first pack comes the product of the priors of a star. The depth of a pack is by how many bits its smallest
+    cell may differ from its largest.
     """
     compact()
-    deepest, number = 0.0, 0
-    for pack in packing.packs:
+    deepest = 0.0
+    if first == 0 and len(base):
+        set_all(base, ZERO, 0.0, np.uint64(len(base)))
+        set_all(base, ZERO, 1.0, packing.space[0])
+        for prior in packing.priors:
+            for state in range(prior.size):
+                base[state] *= values[prior.place + own_state(state, maps, prior)]
+    for which in range(first, last):
+        pack = packing.packs[which]
         start, stride, shift = pack.start, pack.stride, pack.shift
         set_all(joint, start, 1.0, stride)
         shifts[shift] = 0
@@ -106,12 +114,6 @@ def fill_joint_tables(packing, values, maps, joint, shifts, base, columns, expon
                     shifts[shift + place] = shifted + exponents[code]
             rows *= codes
         deepest = depth if depth > deepest else deepest
-    if len(base):
-        set_all(base, ZERO, 0.0, np.uint64(len(base)))
-        set_all(base, ZERO, 1.0, packing.space[0])
-        for prior in packing.priors:
-            for state in range(prior.size):
-                base[state] *= values[prior.place + own_state(state, maps, prior)]
     return deepest
 
 
@@ -160,34 +162,73 @@ def prior_counts(sources, posteriors, maps, out):
 
 
 @short_kernel
-def unpacked(packing, joint, posteriors, shifts, values, maps, expect, is_star, out, work):
-    """Add the counts of packs as `add_unpacked` does, called from Python."""
-    return add_unpacked(packing, joint, posteriors, shifts, values, maps, expect, is_star, out, work)
+def unpacked(packing, counts, posteriors, shifts, values, maps, expect, is_star, exponents, out, work):
+    """Add the counts of packs, (blocks, cells), and posteriors to those in the plan's layout, called from Python.
+
+    Returns what was taken out of the joint tables of a star, which its log-likelihood lacks.
+    """
+    if is_star:
+        find_posterior(packing.packs, counts, posteriors, work)
+    add_packs(
+        packing, 0, len(packing.packs), 0, 0, counts, posteriors, shifts, values, expect, is_star, exponents, out, work
+    )
+    add_unknown(packing.unknown, packing.sources, posteriors, values, maps, expect, out)
+    return log_of_exponents(exponents)
+
+
+@once
+def log_of_exponents(exponents):
+    """Return the logarithm of what was taken out of joint tables, given the exponents of packs."""
+    total = 0.0
+    for exponent in exponents:
+        total += exponent
+    return total * LOG_TWO
+
+
+@once
+def add_blocks(counts, pack):
+    """Add the counts of a pack in all other blocks to those in the first."""
+    for block in range(1, len(counts)):
+        increased(counts[0], pack.start, 1.0, counts[block], pack.start, pack.codes * pack.stride)
 
 
 @inner
-def add_unpacked(packing, joint, posteriors, shifts, values, maps, expect, is_star, out, work):
-    """Add the counts of packs and posteriors to those in the plan's layout.
+def find_posterior(packs, counts, posteriors, work):
+    """Compute the posterior of a star: the sum of the counts of its first pack, in which every row has an entry."""
+    compact()
+    pack = packs[0]
+    add_blocks(counts, pack)
+    set_all(work, ZERO, 0.0, pack.stride)
+    for code in range(pack.codes):
+        increased(work, ZERO, 1.0, counts[0], pack.start + code * pack.stride, pack.stride)
+    copied(work, ZERO, posteriors, ZERO, pack.states)
 
-    Returns what was taken out of the joint tables of a star, which its log-likelihood lacks; its posterior is the sum
-    of the counts of the first pack, in which every row has an entry.
+
+@inner
+def add_packs(
+    packing, begin, end, leaf_number, fold_number, counts, posteriors, shifts, values, expect, is_star, exponents, out,
+    work,
+):  # fmt: skip
+    """Add the counts of some packs to those of their leaves, whose numbers and those of their folds begin here.
+
+    Writes the sum of the exponents that were taken out of the joint table of each pack of a star, 0 of others.
     """
     compact()
-    missing, fold_number, leaf_number = 0.0, 0, 0
-    for pack in packing.packs:
+    joint = counts[0]
+    for number in range(begin, end):
+        pack = packing.packs[number]
         start, stride, states = pack.start, pack.stride, pack.states
-        last = start + (pack.codes - ONE) * stride
+        if number > 0 or not is_star:  # else `find_posterior` has done it
+            add_blocks(counts, pack)
+        exponents[number] = 0.0
         if is_star:
             for code in range(pack.codes):
-                missing += summed(joint, start + code * stride, stride) * shifts[pack.shift + code]
-        tells_posterior = is_star and leaf_number == 0
-        if tells_posterior or pack.has_nothing:
+                exponents[number] += summed(joint, start + code * stride, stride) * shifts[pack.shift + code]
+        if pack.has_nothing:  # a code of nothing known, which no row has an entry for: what the others left
             set_all(work, ZERO, 0.0, stride)
             for code in range(pack.codes):
                 increased(work, ZERO, 1.0, joint, start + code * stride, stride)
-        if tells_posterior:
-            copied(work, ZERO, posteriors, ZERO, states)
-        if pack.has_nothing:  # a code of nothing known, which no row has an entry for: what the others left
+            last = start + (pack.codes - ONE) * stride
             for s in range(states):
                 total = posteriors[pack.posterior + s]
                 rest = total - work[s]
@@ -207,11 +248,16 @@ def add_unpacked(packing, joint, posteriors, shifts, values, maps, expect, is_st
             if leaf.place != NONE:
                 rows, at = work, leaf.place
             add_leaf(rows, at, stride, states, leaf, values, expect, out)
+
+
+@inner
+def add_unknown(unknown, sources, posteriors, values, maps, expect, out):
+    """Add the expected counts of leaves that no row knows, and those of Sources."""
+    compact()
     if expect:
-        for leaf in packing.unknown:  # leaves that no row knows
+        for leaf in unknown:
             for s in range(leaf.states):
                 for y in range(leaf.known):
                     cell = leaf.table + s * leaf.known + y
                     out[cell] += values[cell] * posteriors[leaf.posterior + s]
-    add_priors(packing.sources, posteriors, maps, out)
-    return missing * LOG_TWO
+    add_priors(sources, posteriors, maps, out)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .arguments import StarTables
+from .arguments import StarTables, StarWork
 from .basics import FAINT, LOG_TWO, ZERO, compact, inner, kernel, once
 from .gathers import mend_star_products, shift_of, star_products
-from .packing import add_unpacked, fill_joint_tables
+from .packing import add_packs, add_unknown, fill_packs, find_posterior, log_of_exponents
+from .teams import DONE, ENDED, IDLE_LOOKS, PUBLISHED, STAGE, add_at_once, claim, number_now, pause
 from .vectors import copied, projected, scaled, scattered, set_all
 
 
@@ -92,68 +93,159 @@ def star_block(total, known, tables, work, careful, weights, doubtful, counts):
     return likelihood + np.log(product), faint, found
 
 
+JOIN, COUNT, ADD, UPDATE, VECTOR = range(5)
+"""The stages of an epoch of a star: joint tables, by groups of packs; counts of packs, by blocks of rows; counts of
+leaves, by groups of packs; updated parameters, by ranges of lines. After the last epoch: another vector of parameters.
+"""
+
+LONG_UPDATE, UPDATES = 2**13, 8
+"""The number of cells from which on an update is done in pieces, and the number of these."""
+
+
 @inner
-def update_lines(update, counts, values, out):
-    """Write the parameters that follow from expected counts; returns False if a learnt line has none.
+def update_lines(lines, smoothing, learnt, least, first, last, counts, values, out):
+    """Write the parameters of some lines that follow from expected counts; returns False if a learnt line has none.
 
     The same bits as `fgrn.flow.mstep.updated`.
     """
     compact()
-    lines, smoothing = update.lines, update.smoothing
-    for line in range(len(lines) - 1):
-        first, last, total = lines[line], lines[line + 1], 0.0
-        for i in range(first, last):
+    for line in range(first, last):
+        begin, end, total = lines[line], lines[line + 1], 0.0
+        for i in range(begin, end):
             out[i] = counts[i] + smoothing[i] if len(smoothing) else counts[i]
             total += out[i]
-        if update.learnt[line] and not update.least <= total < np.inf:
+        if learnt[line] and not least <= total < np.inf:
             return False
-        for i in range(first, last):
-            out[i] = out[i] / total if update.learnt[line] else values[i]
+        for i in range(begin, end):
+            out[i] = out[i] / total if learnt[line] else values[i]
     return True
 
 
-@kernel
-def star(total, known, packing, maps, sizes, room, work, weights, expect, update, requests):
-    """Run epochs of EM on all rows of a star, from each of several vectors of parameters, one after the other.
+@inner
+def count_star_block(first, last, known, weights, tables, work, counts):
+    """Count the packs in a block of rows; returns its log-likelihood, and whether no product is faint."""
+    set_all(counts, ZERO, 0.0, np.uint64(len(counts)))
+    likelihood, product, at_once = 0.0, 1.0, len(work.norms)
+    for begin in range(first, last, at_once):
+        rows = min(at_once, last - begin)
+        if not star_products(begin, rows, known, tables, work):
+            return 0.0, False
+        likelihood, product = add_star_rows(
+            begin, rows, known, tables.stride, work, weights, counts, likelihood, product
+        )
+    return likelihood + np.log(product), True
 
-    The joint tables are made and the counts unpacked here, in the same room for every epoch. The epochs of a vector end
-    before one in which a product of a row is faint, which only `star_block` can count, and after one that has no
-    update. `sizes` are the first fields of `StarTables`. Returns whether no product was faint.
+
+@kernel
+def star(task, room, scratch, requests, team, number):
+    """Run epochs of EM on all rows of a star from each of several vectors of parameters, on the threads of a team.
+
+    This is the thread with this number. If there is room for a vector on each thread, the threads share the vectors;
+    else the one with the number 0 leads, from stage to stage of every epoch, and they share the pieces of these. The
+    joint tables are made and the counts unpacked in the same room for every epoch. The epochs of a vector end before
+    one in which a product of a row is faint, which only `star_block` can count, and after one that has no update.
     """
-    size, stride = sizes
-    sound, vectors, block = True, len(requests.values), len(work.norms)
-    most = len(requests.counts) // vectors
-    for k in range(vectors):
-        values, least = requests.values[k], requests.limits[k, 0]
-        for epoch in range(requests.numbers[k, 0]):
-            at = k * most + epoch
-            fill_joint_tables(packing, values, maps, room.joint, room.shifts, room.base, room.columns, room.exponents)
-            set_all(room.counts, ZERO, 0.0, np.uint64(len(room.counts)))
-            tables = StarTables(size, stride, False, room.base, room.joint, room.shifts)
-            likelihood, product, counted = 0.0, 1.0, True
-            for first in range(0, total, block):
-                rows = block if first + block < total else total - first
-                counted = star_products(first, rows, known, tables, work)
+    compact()
+    packing, groups, maps, update = task.packing, task.groups, task.maps, task.update
+    vectors, each = len(requests.values), len(room.joint) > 1
+    most, lines = len(requests.counts) // vectors, len(update.lines) - 1
+    updates = 0 if lines < 0 else 1 if update.lines[-1] < LONG_UPDATE else UPDATES
+    size, stride = task.sizes
+    r = number if each else 0
+    work = StarWork(scratch.products[number], scratch.norms[number], scratch.taken[number])
+    posteriors, likelihoods, exponents = room.posteriors[r], room.likelihoods[r], room.exponents[r]
+    folded = scratch.folded[number]
+    tables = StarTables(size, stride, False, room.base[r], room.joint[r], room.shifts[r])
+    stage, vector, epoch, pieces, before, idle, least = VECTOR, -1, 0, 0, 0, 0, 0.0
+    while True:
+        if each:
+            piece = before if before < pieces else -1
+            before += 1
+        else:
+            piece = claim(team)
+        if piece >= 0:
+            if not each:
+                stage, vector, epoch = team[STAGE], team[STAGE + 1], team[STAGE + 2]
+                piece -= team[STAGE + 3]
+            at = vector * most + epoch
+            values = requests.values[vector] if epoch == 0 else requests.updated[at - 1]
+            if stage == COUNT:
+                likelihoods[piece], counted = count_star_block(
+                    task.blocks[piece], task.blocks[piece + 1], task.known, task.weights, tables, work,
+                    room.counts[r, piece],
+                )  # fmt: skip
                 if not counted:
-                    break
-                likelihood, product = add_star_rows(
-                    first, rows, known, stride, work, weights, room.counts, likelihood, product
-                )
-            if not counted:
-                sound = False
+                    room.faults[r, 0] = 1
+            elif stage == JOIN:
+                fill_packs(
+                    packing, groups[piece, 0], groups[piece + 1, 0], groups[piece, 1], values, maps, tables.joint,
+                    tables.shifts, tables.base, scratch.columns[number], scratch.codes[number],
+                )  # fmt: skip
+            elif stage == ADD:
+                add_packs(
+                    packing, groups[piece, 0], groups[piece + 1, 0], groups[piece, 1], groups[piece, 2], room.counts[r],
+                    posteriors, tables.shifts, values, task.expect, True, exponents, requests.counts[at], folded,
+                )  # fmt: skip
+            elif not update_lines(
+                update.lines, update.smoothing, update.learnt, update.least, lines * piece // updates,
+                lines * (piece + 1) // updates, requests.counts[at], values, requests.updated[at],
+            ):  # fmt: skip
+                room.faults[r, 1] = 1
+            if not each:
+                add_at_once(team, DONE, 1)
+            idle = 0
+            continue
+        if not each and number > 0:
+            idle += 1
+            if idle > IDLE_LOOKS or number_now(team, ENDED):
+                return
+            pause()
+            continue
+        if not each and number_now(team, DONE) < number_now(team, PUBLISHED):
+            pause()
+            continue
+        # the stage is over: this thread goes on to the next one
+        at = vector * most + epoch
+        if stage == JOIN:
+            stage, pieces = COUNT, len(task.blocks) - 1
+        elif stage == COUNT and room.faults[r, 0]:
+            stage = VECTOR
+            room.faults[r, 2] = 1
+        elif stage == COUNT:
+            set_all(requests.counts[at], ZERO, 0.0, np.uint64(requests.counts.shape[1]))
+            find_posterior(packing.packs, room.counts[r], posteriors, folded)
+            stage, pieces = ADD, len(groups) - 1
+        elif stage == ADD:
+            values = requests.values[vector] if epoch == 0 else requests.updated[at - 1]
+            add_unknown(packing.unknown, packing.sources, posteriors, values, maps, task.expect, requests.counts[at])
+            likelihood = likelihoods[0]
+            for block in range(1, len(likelihoods)):
+                likelihood += likelihoods[block]
+            requests.likelihoods[at] = likelihood + log_of_exponents(exponents)
+            requests.numbers[vector, 1] = epoch + 1
+            stage, pieces = UPDATE if updates else VECTOR, updates
+        elif stage == UPDATE and room.faults[r, 1]:
+            stage = VECTOR
+        elif stage == UPDATE:
+            epoch += 1
+            requests.numbers[vector, 2] = epoch
+            goes_on = requests.likelihoods[at] >= least and epoch < requests.numbers[vector, 0]
+            least = requests.likelihoods[at] + requests.limits[vector, 1]
+            stage, pieces = JOIN if goes_on else VECTOR, len(groups) - 1
+        if stage == VECTOR:
+            if each and vector >= 0:
+                add_at_once(team, DONE, 1)
+            vector = claim(team) if each else vector + 1
+            if vector < 0 or vector >= vectors:
                 break
-            counts, updated = requests.counts[at], requests.updated[at]
-            set_all(counts, ZERO, 0.0, np.uint64(len(counts)))
-            missing = add_unpacked(
-                packing, room.counts, room.posteriors, room.shifts, values, maps, expect, True, counts, room.folded
-            )
-            likelihood = likelihood + np.log(product) + missing
-            requests.likelihoods[at] = likelihood
-            requests.numbers[k, 1] = epoch + 1
-            if not len(update.lines) or not update_lines(update, counts, values, updated):
-                break
-            requests.numbers[k, 2] = epoch + 1
-            if likelihood < least:
-                break
-            values, least = updated, likelihood + requests.limits[k, 1]
-    return sound
+            stage, epoch, pieces, least = JOIN, 0, len(groups) - 1, requests.limits[vector, 0]
+            room.faults[r, 0] = room.faults[r, 1] = 0
+        before = 0
+        if not each:
+            team[STAGE], team[STAGE + 1], team[STAGE + 2] = stage, vector, epoch
+            team[STAGE + 3] = number_now(team, PUBLISHED)
+            add_at_once(team, PUBLISHED, pieces)
+    if number == 0:
+        while number_now(team, DONE) < number_now(team, PUBLISHED):
+            pause()
+        add_at_once(team, ENDED, 1)
