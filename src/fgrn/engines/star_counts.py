@@ -70,7 +70,7 @@ def careful_product(stride: int) -> CarefulProduct:
 
 
 class StarSizes(NamedTuple):
-    """The sizes of the arrays for epochs of a star: of packs, joint tables and their rows, the posterior, and blocks."""
+    """The sizes of the arrays for epochs of a star: of packs, joint tables and their rows, the posterior, blocks."""
 
     plan: PackPlan
     cells: int
@@ -81,11 +81,11 @@ class StarSizes(NamedTuple):
 
 def star_room(sizes: StarSizes, vectors: int) -> StarRoom:
     """Make room for the joint tables under so many vectors of parameters at a time, and for the counts under them."""
-    plan, cells = sizes.plan, _cells_of_lines(sizes.cells)
+    plan, blocks, cells = sizes.plan, sizes.blocks, _cells_of_lines(sizes.cells)
     return StarRoom(
         aligned_empty(vectors * cells).reshape(vectors, cells), np.empty((vectors, plan.shifts), dtype=np.int64),
-        np.empty((vectors, plan.base)), aligned_zeros(vectors * sizes.blocks * cells).reshape(vectors, -1, cells),
-        np.zeros((vectors, padded(sizes.posteriors))), np.empty((vectors, sizes.blocks)),
+        np.empty((vectors, plan.base)), aligned_zeros(vectors * blocks * cells).reshape(vectors, blocks, cells),
+        np.zeros((vectors, padded(sizes.posteriors))), np.empty((vectors, blocks)),
         np.empty((vectors, len(plan.packing.packs))), np.zeros((vectors, 3), dtype=np.int64),
     )  # fmt: skip
 
