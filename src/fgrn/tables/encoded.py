@@ -13,7 +13,7 @@ rows from the table, which builds it where the rows are: nothing else depends on
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import pairwise
@@ -242,6 +242,13 @@ class Evidence(EncodedTable):
         for column in self.slot[self.slot >= 0].tolist():
             unknown &= self.codes[:, column] == UNKNOWN
         return unknown
+
+    def known_values(self, without: Collection[str] = ()) -> np.ndarray:
+        """Return how many values of each row are known, (rows,), in all columns `without` some."""
+        others = [place for place, name in enumerate(self.columns) if name not in without]
+        codes = self.codes if len(others) == len(self.columns) else self.codes[:, others]
+        known: np.ndarray = np.count_nonzero(codes != UNKNOWN, axis=1)
+        return known + np.count_nonzero(~np.isnan(self.numbers), axis=1) if self.numbers.shape[1] else known
 
     def numbered_by(self, variables: Variables) -> Evidence:
         """See `EncodedTable`. Codes stay where they are."""
