@@ -56,7 +56,9 @@ def columns(data: Data, *, by_value: bool = False) -> dict[str, Any]:
     if not by_value:
         return found
     return {
-        name: column if is_numbers(column) or is_short_list(column) else dictionary_encoded(column)
+        name: column
+        if type(column) is Coded or is_short_list(column) or is_numbers(column)
+        else dictionary_encoded(column)
         for name, column in found.items()
     }
 
@@ -125,6 +127,8 @@ def rows_without_columns(data: Data) -> int:
 
 def is_bare(column: Any) -> bool:
     """Return whether a column is a single value that applies to every row."""
+    if type(column) is list or type(column) is Coded:
+        return False
     if isinstance(column, np.ndarray):
         return column.ndim == 0
     return not isinstance(column, (list, Coded, DictionaryColumn))
@@ -274,7 +278,7 @@ def checked_name(name: object) -> str:
 
 def as_column(column: Any, name: object = "weights", by_value: bool = False) -> Any:
     """Return a column as a list, an array or one bare value; `by_value` as for `columns`."""
-    if type(column) is np.ndarray:  # what most are
+    if type(column) in (np.ndarray, list, Coded):  # what most are
         return column
     if column is None or column is np.ma.masked:
         return None
