@@ -76,7 +76,7 @@ class OpinionPool:
         way, names = ask["parts"][0], ask["keep"]
         found = [model.propagate(data, **ask) for model in self.models]
         means = {name: geometric_mean([getattr(one, way)(name) for one in found]) for name in names}
-        impossible = np.any([one.impossible for one in found], axis=0)
+        impossible = np.logical_or.reduce([one.impossible for one in found])
         if self.general is None or self.weight is None:
             return means, impossible
         shares = self.weight.weights(data.known_values(names))
