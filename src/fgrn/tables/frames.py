@@ -148,7 +148,9 @@ def is_frame(data: Data) -> bool:
     """Return whether this is a dataframe of some library, and not an array, a list or a mapping."""
     if isinstance(data, (np.ndarray, list, tuple, Mapping)) or data is None:
         return False
-    return hasattr(data, "collect_schema") or hasattr(data, "columns")  # `columns` of a lazy frame is costly
+    if hasattr(type(data), "columns"):  # a class is asked first: `columns` of a lazy frame is costly
+        return True
+    return hasattr(data, "collect_schema") or hasattr(data, "columns")
 
 
 def is_source(data: Any) -> bool:
