@@ -80,9 +80,10 @@ class OpinionPool:
         if self.general is None or self.weight is None:
             return means, impossible
         shares = self.weight.weights(data.known_values(names))
-        rows = np.flatnonzero(shares < 1)
-        if len(rows):
-            some = data if len(rows) == len(shares) else data.take(rows)
+        incomplete = np.flatnonzero(shares < 1)
+        if len(incomplete):
+            every = len(incomplete) == len(shares)
+            some, rows = (data, slice(None)) if every else (data.take(incomplete), incomplete)
             general = self.general.propagate(some, **{**ask, "parts": [way, "likelihood"], "impossible": "mark"})
             shared = shares[rows, None]
             for name, mean in means.items():
