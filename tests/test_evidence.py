@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections import UserDict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -1087,6 +1088,21 @@ def test_an_encoded_table_says_the_same_of_another_network() -> None:
         assert np.array_equal(moved.weights(edge, states), direct.weights(edge, states))
     with pytest.raises(fgrn.EvidenceError, match="Column 'Z': this is not a variable of this network"):
         table.numbered_by(fgrn.lvm({"X": 3, "Y": ["a", "b"]}, hidden=2)._plan())
+
+
+def test_rows_that_are_numbered_by_equal_names_already_stay_as_they_are() -> None:
+    """The mark of it is lost where arrays are replaced, as those that it depends on may be."""
+    plan = fgrn.lvm({"X": 3, "Y": 2}, hidden=2)._plan()
+    equal, other = fgrn.lvm({"X": 3, "Y": 2}, hidden=4)._plan(), fgrn.lvm({"Y": 2, "X": 3}, hidden=2)._plan()
+    for rows in ({"Y": [1, None], "X": [0, 2]}, {"Y": [1] * 40, "X": [2] * 40}):
+        table = encode(plan, rows).numbered_by(plan)
+        assert table.numbered_by(plan) is table.numbered_by(equal) is table
+        assert table.numbered_by(other).digests() == encode(other, rows).digests()
+        assert table.numbered_by(other).numbered_by(plan).digests() == table.digests()
+        swapped = replace(table, codes=table.codes[:, ::-1], columns=("X", "Y"))
+        for one in (swapped, table.with_arrays(codes=table.codes[:, ::-1], columns=("X", "Y"))):
+            for edge, states in ((plan.edge("X"), 3), (plan.edge("Y"), 2)):
+                assert np.array_equal(one.numbered_by(plan).weights(edge, states), table.weights(edge, states))
 
 
 def test_weights_go_with_an_encoded_table() -> None:

@@ -20,6 +20,7 @@ from fgrn import LatentClassifier, LatentClassModel, LatentImputer, NaiveBayesCl
 from fgrn.learning.criteria import Candidate, Fit, aic, bic, relative_entropy
 from fgrn.tables import frames
 from fgrn.tables.missing import is_missing_value
+from fgrn.tables.one_row import values_of_few_rows
 
 QUICK: dict[str, Any] = {"n_epochs": 10, "random_state": 0, "engine": "reference"}
 WORDS = {"colour": ["red", "blue", None, "red", "green"] * 8, "size": [1, 2, 2, None, 1] * 8}
@@ -116,6 +117,34 @@ def test_few_rows_of_pandas_are_read_as_many_are(
     assert read() == few
 
 
+@pytest.mark.parametrize("rows", [1, 2, 6])
+@pytest.mark.parametrize("beside", [[0.5] * 6, [2**53 + 1] * 6, ["a"] * 6], ids=["float", "large", "word"])
+@pytest.mark.parametrize("series", SERIES.values(), ids=SERIES)
+def test_values_of_few_rows_of_pandas_are_those_of_its_columns(series: pd.Series, beside: list[Any], rows: int) -> None:
+    frame = pd.DataFrame({"x": series, "y": beside[: len(series)]})[:rows]
+    found = values_of_few_rows(frame)
+    if found is None:  # read by column
+        return
+    for name, column in frames.columns(frame).items():
+        values = frames.as_list(column)
+        assert [*map(is_missing_value, found[name])] == [*map(is_missing_value, values)]
+        assert [value for value in found[name] if not is_missing_value(value)] == [
+            value for value in values if not is_missing_value(value)
+        ]
+
+
+def test_values_of_few_rows_of_pandas_are_read_at_once() -> None:
+    frame = pd.DataFrame({"a": ["x", None] * 20, "b": [1, 2] * 20, "c": [0.5, math.nan] * 20})
+    found = values_of_few_rows(frame[:2])
+    assert found is not None
+    assert found["b"] == [1, 2]
+    assert values_of_few_rows(frame) is None  # many are read by column
+    assert values_of_few_rows(frame[:0]) is None
+    assert values_of_few_rows(frame.to_dict("list")) is None
+    for other in (True, pd.Timestamp(0), 2**53, [0.5, 0.5]):
+        assert values_of_few_rows(pd.DataFrame({"a": ["x", "y"], "b": [other, other]})) is None
+
+
 def rows_of_all_kinds(rows: int) -> dict[str, list[Any]]:
     """Words, numbers in bins, numbers as levels, words for numbers, missing values of all kinds, and unseen ones."""
     rng = np.random.default_rng(0)
@@ -175,6 +204,28 @@ def test_one_row_of_a_frame_a_mapping_and_an_array_is_answered_as_in_a_table() -
     for wrong in (numbers[:1, :1], np.array([[np.inf, 1.0]]), numbers[:0]):
         with pytest.raises(ValueError, match=r"features|infinity|minimum"):
             plain.predict_proba(wrong)
+
+
+@pytest.mark.parametrize("structure", ["shared", "per_class", "tan"])
+@pytest.mark.filterwarnings("ignore::fgrn.UnseenLevelWarning")
+def test_a_few_rows_with_missing_values_and_unseen_levels_are_answered_as_many_are(structure: str) -> None:
+    rng = np.random.default_rng(1)
+    number = rng.normal(size=200)
+    frame = pd.DataFrame({
+        "number": np.where(rng.random(200) < 0.2, np.nan, number), "word": rng.choice(["a", "b", None], 200),
+        "level": np.where(number > 0.3, 2, rng.integers(0, 4, 200)),
+        "category": pd.Categorical(np.where(number > 0.2, "x", rng.choice(["x", "y"], 200))),
+    })  # fmt: skip
+    options: dict[str, Any] = {"n_hidden": 2} if structure == "shared" else {"n_hidden": 1, "refine": 0.1}
+    model = LatentClassifier(structure=structure, **options, **QUICK)
+    model.fit(frame, np.where(number > 0, "yes", "no"))
+    assert hasattr(model, "decision_weight_") == (structure != "shared")
+    frame.loc[::7, "word"] = "new"
+    many = model.predict_proba(frame)
+    for first, rows in ((0, 1), (1, 1), (7, 2), (13, 10), (20, 31), (60, 32), (100, 40)):
+        some = frame[first : first + rows]
+        for table in (some, some.to_dict("list")):
+            np.testing.assert_allclose(model.predict_proba(table), many[first : first + rows], rtol=1e-12)
 
 
 def test_words_are_looked_at_once_for_each_value(monkeypatch: pytest.MonkeyPatch) -> None:

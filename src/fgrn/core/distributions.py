@@ -71,14 +71,11 @@ def geometric_mean(found: Sequence[np.ndarray], weights: Sequence[np.ndarray] | 
     """
     if len(found) == 1:
         return found[0]
-    each = [np.log(np.maximum(one, FAINTEST)) for one in found]
-    logs = (
-        np.mean(each, axis=0)
-        if weights is None
-        else np.sum([weight * one for weight, one in zip(weights, each, strict=True)], axis=0)
-    )
-    likely = np.exp(logs - logs.max(axis=-1, keepdims=True)) * (np.max(found, axis=0) != 0)
-    mean: np.ndarray = likely / likely.sum(axis=-1, keepdims=True)
+    every = np.array(found)
+    logs = np.log(np.maximum(every, FAINTEST))
+    mean_logs = logs.mean(axis=0) if weights is None else np.add.reduce(logs * np.array(weights), axis=0)
+    likely = np.exp(mean_logs - np.maximum.reduce(mean_logs, axis=-1, keepdims=True)) * (every != 0).any(axis=0)
+    mean: np.ndarray = likely / np.add.reduce(likely, axis=-1, keepdims=True)
     return mean
 
 

@@ -69,7 +69,7 @@ def variable_names(
     name: str, value: Any, error: type[FgrnError] = FgrnError, own: Own | None = None
 ) -> tuple[Any, ...]:
     """Return the names in a list of names or Variables; an error for a single string; `own` as for `name_of`."""
-    return tuple(name_of(one, own) for one in as_tuple_of_names(name, value, error))
+    return tuple([name_of(one, own) for one in as_tuple_of_names(name, value, error)])
 
 
 def check_states(given: Any, own: Labels) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import exp, log
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
@@ -93,7 +94,7 @@ class Batched:
     pieces: np.ndarray  # positions of edges, one in each connected piece
     _loaded: deque[tuple[np.ndarray, Factors]] = field(default_factory=lambda: deque(maxlen=MOST_LOADED), repr=False)
 
-    @property
+    @cached_property
     def cells(self) -> int:
         """The cells of the largest array for one row."""
         return max(self.width, max(sums.messages.size for sums in self.depths))

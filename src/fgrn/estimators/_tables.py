@@ -110,7 +110,7 @@ class TableEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn carri
             if reset and not hasattr(self, "feature_names_in_"):
                 _warn_of_numbers_as_names(list(X.columns))
             if hasattr(self, "feature_names_in_"):
-                columns = one_row.values_of_one_row(X) if is_known else None
+                columns = one_row.values_of_few_rows(X) if is_known else None
                 columns = frames.columns(X, by_value=True) if columns is None else columns
                 frames.row_count(columns, least=1)
                 return columns

@@ -68,7 +68,7 @@ def encode(
         soft = np.zeros((rows, 0))
         return Evidence(
             few, soft, slot, soft_offset, log_scale, columns=tuple(columns), row_weights=weights, numbers=numbers
-        )
+        ).marked_as_numbered(variables)
     codes = np.empty((rows, len(columns)), dtype=type_of_codes(variables, columns), order="F")
     soft_columns: list[np.ndarray] = []
     width = 0

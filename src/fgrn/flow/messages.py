@@ -179,7 +179,7 @@ def sweeper(
     elif len(kept) == plan.edges or evidence.rows <= engine.all_messages_up_to:
         program = programs.everything
     else:
-        program = programs.some(plan.messages_of(kept))
+        program = programs.messages_on(tuple(kept))
     if threads is not None:
         settings.whole("threads", threads, 1)
     prepared = engine.prepare(plan, programs, program, evidence, None, threads)

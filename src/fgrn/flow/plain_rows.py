@@ -57,6 +57,8 @@ def codes_of_few_rows(variables: Variables, columns: Mapping[str, Any], rows: in
 
     Anything that is not a plain state (a distribution, an error) is left to the functions for whole columns.
     """
+    if columns and all(type(column) is frames.Coded for column in columns.values()):
+        return _checked_codes(variables, columns)
     found = []
     for name, column in columns.items():
         labels = variables.labels[variables.index[name]]
@@ -64,20 +66,26 @@ def codes_of_few_rows(variables: Variables, columns: Mapping[str, Any], rows: in
             found.append([UNKNOWN] * rows)
             continue
         values = _plain_values(column, rows)
-        codes = None if values is None else _plain_codes(labels, values, isinstance(column, frames.Coded))
+        codes = None if values is None else _plain_codes(labels, values)
         if codes is None:
             return None
         found.append(codes)
     return np.array(found, dtype=type_of_codes(variables, columns)).reshape(len(found), rows).T
 
 
+def _checked_codes(variables: Variables, columns: Mapping[str, frames.Coded]) -> np.ndarray | None:
+    """Return columns of codes side by side; None if one of them is not that of a state."""
+    index, labels = variables.index, variables.labels
+    states = [len(labels[index[name]]) for name in columns]
+    codes = np.array([column.codes for column in columns.values()]).T
+    is_state = (codes >= UNKNOWN) & (codes < states)
+    return codes.astype(code_type(max(states))) if is_state.all() else None
+
+
 def _plain_values(column: Any, rows: int) -> list[Any] | None:
     """Return the values of a short column as Python values."""
     if isinstance(column, list):
         return column
-    if isinstance(column, frames.Coded):
-        codes: list[Any] = column.codes.tolist()
-        return codes
     if isinstance(column, np.generic):
         column = column.item()
     if type(column) in (str, int, float):
@@ -86,10 +94,8 @@ def _plain_values(column: Any, rows: int) -> list[Any] | None:
     return column.tolist() if plain and column.dtype.kind in "iufU" else None
 
 
-def _plain_codes(labels: Labels, values: list[Any], coded: bool) -> list[int] | None:
-    """Return the codes of some values, unchanged if `coded`; None if one of them is not a plain state."""
-    if coded:
-        return values if min(values, default=0) >= UNKNOWN and max(values, default=0) < len(labels) else None
+def _plain_codes(labels: Labels, values: list[Any]) -> list[int] | None:
+    """Return the codes of some values; None if one of them is not a plain state."""
     table = None if isinstance(labels, range) else codes_of_labels(labels)
     codes = []
     for value in values:

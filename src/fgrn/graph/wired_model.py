@@ -328,6 +328,10 @@ class WiredModel:
             made = self._densities = self._parameters, leaves.log_densities(rest)
         return with_messages(leaves, made[1], plan.edge(leaves.variable), rows)
 
+    def _encoded_rows(self, data: frames.Data) -> Evidence:
+        """Return the rows of a table as codes, which every network of the same variables takes as evidence."""
+        return encode(self._plan(), data, continuous=self._continuous)
+
     def _encode_rows(self, plan: Plan, data: frames.Data, weights: Any = None) -> Evidence:
         """Return the rows of a table as codes, with the numbers of continuous columns unchanged."""
         return encode(plan, data, weights, continuous=self._continuous).scaled(self._wiring.log_scale)

@@ -30,6 +30,7 @@ class Programs:
         self._plan = plan
         self._special = frozenset(special)
         self._some: dict[frozenset[Message], Program] = {}
+        self._named: dict[tuple[str, ...], Program] = {}
         self._believed: dict[frozenset[int], Program] = {}
 
     @cached_property
@@ -66,6 +67,14 @@ class Programs:
                 self._some.clear()
             self._some[key] = sweeps(self._plan, key, self._special)
         return self._some[key]
+
+    def messages_on(self, names: tuple[str, ...]) -> Program:
+        """Return two sweeps that compute at least both messages of the named variables."""
+        if names not in self._named:
+            if len(self._named) >= MOST_PROGRAMS:
+                self._named.clear()
+            self._named[names] = self.some(self._plan.messages_of(names))
+        return self._named[names]
 
     def ungathered(self, edges: Collection[int], whole: bool) -> Program:
         """Return two sweeps for both messages of some edges (`whole`), or the backward ones only, without gathering."""

@@ -12,7 +12,6 @@ from ..core.distributions import geometric_mean
 from ..core.exceptions import ImpossibleEvidence, ImpossibleRowWarning, Remedy, warn
 from ..core.refined_weight import RefinedWeight
 from ..tables import frames
-from ..tables.missing import is_missing_value
 
 if TYPE_CHECKING:
     from .questions import Queries
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class OpinionPool:
     """Models of the same variables whose answer is the geometric mean of their answers; of one alone, its own.
+
+    Several are networks, which take rows that one of them has encoded.
 
     models   which answer together
     general  another one, which counts as well in rows with missing values, if there is one
@@ -40,62 +41,53 @@ class OpinionPool:
         impossible by the `general` model alone, this one has no part in the answer.
 
         Args:
-            data: the rows: a mapping of columns, of labels, codes or weights; with a `general` model every column has a
-                value for each row.
+            data: the rows: a mapping of columns, of labels, codes or weights, or any other table.
             names: of the variables; their own values do not count as known.
             way: "marginal", or another kind of message.
             engine: which runs the models.
         """
         ask: dict[str, Any] = {"keep": names, "engine": engine, "parts": [way]}
+        unknown = {name: [None] for name in names}
+        rows = self._encoded(unknown if data is None else data)
         try:
-            return self._mean(data, ask)[0]
+            return self._mean(rows, ask)[0]
         except ImpossibleEvidence as error:
             why = error.message
-        out, impossible = self._mean(data, {**ask, "parts": [way, "likelihood"], "impossible": "mark"})
-        rows = np.flatnonzero(impossible).tolist()
+        out, impossible = self._mean(rows, {**ask, "parts": [way, "likelihood"], "impossible": "mark"})
+        where = np.flatnonzero(impossible).tolist()
         warn(
             f"{why} The answer for such a row is the one without evidence.",
             ImpossibleRowWarning,
-            rows=rows,
+            rows=where,
             remedies=Remedy("learn tables without zeros", smoothing=...),
         )
-        nothing, _ = self._mean(None, ask)
+        nothing, _ = self._mean(self._encoded(unknown), ask)
         for name, messages in out.items():
             out[name] = messages.copy()
-            out[name][rows] = nothing[name][0]
+            out[name][where] = nothing[name][0]
         return out
+
+    def _encoded(self, data: frames.Data) -> frames.Data:
+        """Return the rows as codes, for all models at once; for one alone, as they are."""
+        return data if self.general is None and len(self.models) == 1 else self.models[0]._encoded_rows(data)
 
     def _mean(self, data: frames.Data, ask: Mapping[str, Any]) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Return the mean messages of all rows, and which rows one of the models has marked as impossible."""
         way, names = ask["parts"][0], ask["keep"]
-        data = {name: [None] for name in names} if data is None else data
         found = [model.propagate(data, **ask) for model in self.models]
         means = {name: geometric_mean([getattr(one, way)(name) for one in found]) for name in names}
-        impossible = np.any([one.impossible for one in found], axis=0)
+        impossible = np.logical_or.reduce([one.impossible for one in found])
         if self.general is None or self.weight is None:
             return means, impossible
-        columns = data if isinstance(data, Mapping) else frames.columns(data)
-        known = count_known({name: column for name, column in columns.items() if name not in names}, len(impossible))
-        shares = self.weight.weights(known)
-        rows = np.flatnonzero(shares < 1)
-        if len(rows):
-            if len(rows) < len(shares):
-                columns = {name: frames.select_rows(column, rows) for name, column in columns.items()}
-            general = self.general.propagate(columns, **{**ask, "parts": [way, "likelihood"], "impossible": "mark"})
+        shares = self.weight.weights(data.known_values(names))
+        incomplete = np.flatnonzero(shares < 1)
+        if len(incomplete):
+            every = len(incomplete) == len(shares)
+            some, rows = (data, slice(None)) if every else (data.take(incomplete), incomplete)
+            general = self.general.propagate(some, **{**ask, "parts": [way, "likelihood"], "impossible": "mark"})
             shared = shares[rows, None]
             for name, mean in means.items():
                 pooled = geometric_mean([mean[rows], getattr(general, way)(name)], [shared, 1 - shared])
                 means[name] = mean.copy()
                 means[name][rows] = np.where(general.impossible[:, None], mean[rows], pooled)
         return means, impossible
-
-
-def count_known(columns: Mapping[str, Any], rows: int) -> np.ndarray:
-    """Return how many of the columns have a value in each row."""
-    known = np.full(rows, len(columns))
-    for column in columns.values():
-        if not isinstance(column, frames.Coded):
-            known -= [is_missing_value(value) for value in frames.as_list(column)]
-        elif column.codes.min(initial=0) < 0:  # most columns of most tables have no missing value
-            known -= column.unknown
-    return known

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..core.variable import Variable
     from ..flow.messages import Messages
     from ..flow.parameters import Specification
+    from ..tables.encoded import Evidence
 
 
 class MostProbable(NamedTuple):
@@ -183,6 +184,10 @@ class Queries(ABC):
         """
         pool = OpinionPool((self,))
         return explained_by(pool, row, name, state, values=values, orders=orders, engine=engine)
+
+    def _encoded_rows(self, data: frames.Data) -> Evidence:
+        """Return the rows of a table as codes, to ask several networks of the same variables; see `OpinionPool`."""
+        raise NotImplementedError
 
     def _query_names(self, names: Collection[Name] | None) -> tuple[str, ...]:
         return self.observed if names is None else settings.variable_names("names", names, own=self.variable)

@@ -57,7 +57,9 @@ def columns(data: Data, *, by_value: bool = False) -> dict[str, Any]:
     if not by_value:
         return found
     return {
-        name: column if is_numbers(column) or is_short_list(column) else dictionary_encoded(column)
+        name: column
+        if type(column) is Coded or is_short_list(column) or is_numbers(column)
+        else dictionary_encoded(column)
         for name, column in found.items()
     }
 
@@ -126,6 +128,8 @@ def rows_without_columns(data: Data) -> int:
 
 def is_bare(column: Any) -> bool:
     """Return whether a column is a single value that applies to every row."""
+    if type(column) is list or type(column) is Coded:
+        return False
     if isinstance(column, np.ndarray):
         return column.ndim == 0
     return not isinstance(column, (list, Coded, DictionaryColumn))
@@ -145,7 +149,9 @@ def is_frame(data: Data) -> bool:
     """Return whether this is a dataframe of some library, and not an array, a list or a mapping."""
     if isinstance(data, (np.ndarray, list, tuple, Mapping)) or data is None:
         return False
-    return hasattr(data, "collect_schema") or hasattr(data, "columns")  # `columns` of a lazy frame is costly
+    if hasattr(type(data), "columns"):  # a class is asked first: `columns` of a lazy frame is costly
+        return True
+    return hasattr(data, "collect_schema") or hasattr(data, "columns")
 
 
 def is_source(data: Any) -> bool:
@@ -275,7 +281,7 @@ def checked_name(name: object) -> str:
 
 def as_column(column: Any, name: object = "weights", by_value: bool = False) -> Any:
     """Return a column as a list, an array or one bare value; `by_value` as for `columns`."""
-    if type(column) is np.ndarray:  # what most are
+    if type(column) in (np.ndarray, list, Coded):  # what most are
         return column
     if column is None or (is_masked(column) and column is np.ma.masked):
         return None

@@ -1,4 +1,4 @@
-"""A table of one row: its values by name."""
+"""Tables of one row or a few rows: their values by name."""
 
 from __future__ import annotations
 
@@ -21,17 +21,25 @@ def named_row(data: Data) -> dict[str, Any] | None:
     return dict(zip(names, data.tolist(), strict=True)) if names and all(isinstance(n, str) for n in names) else None
 
 
-def values_of_one_row(data: Data) -> dict[str, Any] | None:
-    """Return the columns of a pandas frame of one row, if its values are words, numbers or None; else None.
+def values_of_few_rows(data: Data) -> dict[str, list[Any]] | None:
+    """Return the columns of a pandas frame of a few rows, if all values are words, numbers or None; else None.
 
     This is faster than reading column by column, and leaves out the categories of categorical columns.
     """
-    if frames.kind_of(data) != "pandas" or len(data) != 1:
+    if frames.kind_of(data) != "pandas" or not 0 < len(data) < frames.SHORT:
         return None
-    values = [value.item() if isinstance(value, np.generic) else value for value in data.iloc[0].tolist()]
-    # of numbers of different types pandas makes float64, which does not hold all of them
-    plain = all(type(v) is str or v is None or (type(v) in (int, float) and not abs(v) >= 2.0**53) for v in values)
-    return {name: [value] for name, value in zip(data.columns, values, strict=True)} if plain else None
+    rows = [data.iloc[0].tolist()] if len(data) == 1 else data.to_numpy(dtype=object).tolist()
+    found: dict[str, list[Any]] = {}
+    for name, values in zip(data.columns.tolist(), zip(*rows, strict=True), strict=True):
+        column = found[name] = []
+        for value in values:
+            plain = value.item() if isinstance(value, np.generic) else value
+            is_number = type(plain) is float or type(plain) is int
+            # of numbers of different types in one row pandas makes float64, which does not hold all of them
+            if type(plain) is not str and plain is not None and not (is_number and not abs(plain) >= 2.0**53):
+                return None
+            column.append(plain)
+    return found
 
 
 def only_row(data: Data, names: Sequence[str] | None = None) -> dict[str, Any]:
