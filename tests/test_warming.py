@@ -12,7 +12,7 @@ import pytest
 
 import fgrn
 from fgrn import engines
-from fgrn.engines import kernels
+from fgrn.engines import kernels, star_counts
 from fgrn.engines.kernels.cache import KernelCache
 from fgrn.learning import execution
 
@@ -47,6 +47,16 @@ def small() -> fgrn.Network:
 
 def rows(count: int, columns: int = 4) -> dict[str, np.ndarray]:
     return {f"Y{i}": np.random.default_rng(i).integers(0, 3, count) for i in range(columns)}
+
+
+def test_the_kernel_that_a_second_process_compiles_is_the_one_that_learns() -> None:
+    star_counts.compile_star()
+    before = len(kernels.star.signatures)
+    rng = np.random.default_rng(0)
+    data = {f"Y{i}": rng.integers(0, 3, 300) for i in range(5)}
+    for threads in (1, 2):
+        fgrn.lvm(dict.fromkeys(data, 3), hidden=4).learn(data, epochs=3, starts=2, engine="cpu", threads=threads)
+    assert len(kernels.star.signatures) == before == 1
 
 
 def test_every_kernel_is_known_here() -> None:
