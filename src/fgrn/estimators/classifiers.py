@@ -284,7 +284,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
     def _search(self, table: Evidence, budget: Budget | None) -> ClassSearch:
         """Return the search over candidates on a table, before its first trial, with what is left of a budget."""
         seed = self._seed()
-        rows = PartedRows.of(table, self._class_name(), seed)
+        rows = self._parted(table, seed)
         is_chosen = isinstance(self.refine, str | bool | np.bool_)
         strengths = STRENGTHS if is_chosen else (float(self.refine),)
         return self._search_of(rows, self._structures(), seed, strengths, budget or self._new_budget(rows))
@@ -301,20 +301,21 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         tree = cache(lambda table: tree_of_columns(observed, target, table, "aic"))  # the same for all sizes
 
         @cache
-        def built_alike(size: int) -> Network:
+        def built_alike(size: int, columns: tuple[str, ...]) -> Network:
             """Return a network that is the same whatever the rows are: their parts share its plans."""
             if structure == "shared":
                 return self._network(size)
-            return structures.class_mixture(observed, target, rows.states(size, len(self.classes_)), name=hidden)
+            known = {name: observed[name] for name in columns}
+            return structures.class_mixture(known, target, rows.states(size, len(self.classes_)), name=hidden)
 
         def built(size: int, table: Evidence) -> Network:
             if structure in ("shared", "per_class"):
-                alike = built_alike(size)
+                alike = built_alike(size, table.columns)
                 return alike._with_parameters(alike._parameters)
-            states = rows.states(size, len(self.classes_))
+            states, known = rows.states(size, len(self.classes_)), {name: observed[name] for name in table.columns}
             if structure == "tree":
-                return class_hidden_tree(observed, target, states, table, seed=seed, name=hidden)
-            return class_tree_mixture(observed, target, states, tree(table), name=hidden)
+                return class_hidden_tree(known, target, states, table, seed=seed, name=hidden)
+            return class_tree_mixture(known, target, states, tree(table), name=hidden)
 
         is_batch = self._journal is None and hasattr(self, "_kind")  # its tables change with the next one
         temper = bool(self.refine) and structure != "shared" and not is_batch

@@ -79,18 +79,25 @@ class ClassFamily:
 
     def smoothing_of(self, model: Network) -> Any:
         """Return the smoothing of the tables of a model, in the form of `Network.learn`."""
-        return self.smoothing
+        if not isinstance(self.smoothing, Mapping):
+            return self.smoothing
+        return {name: count for name, count in self.smoothing.items() if name in model.observed}
 
     def size_of(self, model: Network, rows: Evidence) -> tuple[int, int, float]:
-        """See `Family`. Observed values are looked up: a row does not visit all cells of their tables."""
+        """See `Family`. Observed values are looked up: a row does not visit all cells of their tables.
+
+        Columns of one level do not count, so that the choice does not depend on them.
+        """
         plan, states = model._plan(), model.variable(self.hidden).cardinality
-        visited = float(sum(states + model.variable(name).cardinality for name in model.observed))
-        work = CALL + rows.rows * visited + CELL * plan.layout.size
+        levels = [model.variable(name).cardinality for name in model.observed]
+        visited = float(sum(states + count for count in levels if count > 1))
+        cells = plan.layout.size - states * levels.count(1)
+        work = CALL + rows.rows * visited + CELL * cells
         if plan.is_factor.any():
             missing = float(np.mean(np.asarray(rows.codes) == UNKNOWN))
             visited = min(visited * (1 + SUMMED_OUT * missing), plan.work - plan.layout.size)
             calls = TREE_CALL + (SUM_CALL if missing else 0.0)
-            work = calls + rows.rows * visited + TREE_CELL * plan.layout.size
+            work = calls + rows.rows * visited + TREE_CELL * cells
         return states, model.free_parameters, work
 
     def overhead(self, columns: int, again: bool) -> tuple[float, float]:

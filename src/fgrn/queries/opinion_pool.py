@@ -42,7 +42,7 @@ class OpinionPool:
         Args:
             data: the rows: a mapping of columns, of labels, codes or weights; with a `general` model every column has a
                 value for each row.
-            names: of the variables; their own values do not count as known.
+            names: of the variables; their own values do not count as known, nor do those of variables with one state.
             way: "marginal", or another kind of message.
             engine: which runs the models.
         """
@@ -75,7 +75,8 @@ class OpinionPool:
         if self.general is None or self.weight is None:
             return means, impossible
         columns = data if isinstance(data, Mapping) else frames.columns(data)
-        known = count_known({name: column for name, column in columns.items() if name not in names}, len(impossible))
+        own = {one.name for one in self.general.variables if one.cardinality > 1} - {*names}
+        known = count_known({name: column for name, column in columns.items() if name in own}, len(impossible))
         shares = self.weight.weights(known)
         rows = np.flatnonzero(shares < 1)
         if len(rows):
