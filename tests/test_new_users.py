@@ -556,3 +556,33 @@ def test_what_a_selection_prints_can_be_read_alone() -> None:
     assert "1 more candidate was dropped" in text
     assert "tables that do not depend on the class (independence)" in text
     assert "refined:" not in str(ClassSelection((ClassCandidate("tan", 2, 4, "", 0.0, 0.5, 0.01, 20),)))
+
+
+@pytest.mark.parametrize("command", ["predict", "complete"])
+def test_a_word_among_numbers_is_an_error_if_unseen_values_are(
+    command: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "odd.csv"
+    table.write_text("colour,age\nred,31\nblue,medium\n")
+    _, err = said(capsys, command, folder / "people.fgrn", table, "--unseen", "error", status=1)
+    assert "Row 1, 'age': 'medium' is not a number. Add it to the codes for missing values with --missing medium" in err
+    assert "take words as unknown with --unseen unknown" in err
+    monkeypatch.setattr("fgrn.tables.stream.BATCH", 100)
+    table.write_text("colour,age\n" + 250 * "red,31\n" + "blue,medium\n")
+    _, err = said(capsys, command, folder / "people.fgrn", table, "--unseen", "error", status=1)
+    assert "Row 250, 'age': 'medium' is not a number." in err
+
+
+def test_a_remark_counts_the_words_that_it_names(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "odd.csv"
+    for words, told in (
+        (["old"], "'old' in column 'age' is not a number: taken as unknown, once."),
+        (["old", "old"], "'old' in column 'age' is not a number: taken as unknown, 2 times."),
+        (["old", "new", "old"], "'old', 'new' in column 'age' are not numbers: taken as unknown, 3 times in all."),
+        (list("abcdea"), "'a', 'b', 'c' and other words in column 'age' are not numbers: taken as unknown, 6 times in"),
+    ):
+        table.write_text("colour,age\nred,31\n" + "".join(f"blue,{word}\n" for word in words))
+        _, err = said(capsys, "predict", folder / "people.fgrn", table)
+        assert told in err
