@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from ..core import printing
 from ..core.exceptions import (
     FgrnError,
     FgrnWarning,
@@ -34,9 +33,6 @@ from .wording import spoken
 
 if TYPE_CHECKING:
     from ..tables.columns import Column
-
-MOST_CELLS = 48
-"""Width of the list of levels of a column, in characters."""
 
 CODES = (-9, -99, -999, -9999)
 """Numbers that often mean "missing" where all others are not negative."""
@@ -100,7 +96,7 @@ def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool,
         [
             record["column"],
             record["kind"],
-            _levels(record["levels"]),
+            terminal.listed(record["levels"]),
             f"{record['distinct']:,}",
             f"{record['missing_share']:.1%}" if record["missing"] else "",
         ]
@@ -142,7 +138,7 @@ def _describe_estimator(path: str, model: Any, as_json: bool) -> None:
     parts += [f"{counted(len(classes), 'class', 'classes')} ({shortened(classes, 5)})"] if classes else []
     parts += [counted(hidden, "hidden state")] if isinstance(hidden, int) else []
     print_text(visible(f"{type(model).__name__}, learnt from a table: {', '.join(parts)}"))
-    lines = [[one["column"], one["kind"], _levels(one["levels"])] for one in columns]
+    lines = [[one["column"], one["kind"], terminal.listed(one["levels"])] for one in columns]
     print_text(terminal.aligned(["column", "kind", "levels"], lines, left=3))
     print_text(f"\n{_commands_for(model)}")
 
@@ -220,15 +216,6 @@ def _counts(values: Any) -> dict[Any, int]:
 def _is_measured(value: Any) -> bool:
     """Return whether a value is a number with a fraction, which no identifier has."""
     return isinstance(value, (float, np.floating)) and not float(value).is_integer()
-
-
-def _levels(levels: list[Any]) -> str:
-    """Return as many of the levels as fit into a line."""
-    texts = (shortened(levels, most) for most in range(5, 0, -1))
-    return next(
-        (text for text in texts if len(text) <= MOST_CELLS),
-        printing.shortened_to_cells([shortened(levels, 1)], MOST_CELLS)[0],
-    )
 
 
 def _codes_and_spellings(counts: dict[Any, int]) -> list[str]:
