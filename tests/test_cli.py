@@ -849,7 +849,7 @@ def test_holes_are_counted_whatever_they_are(tmp_path: Path, capsys: Any) -> Non
 def test_decimal_commas_are_seen(tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "t.csv"
     path.write_text("a;b\n" + "".join(f"{k},5;x\n" for k in range(40)), encoding="utf-8")
-    assert "--decimal ," in said(capsys, "inspect", path)
+    assert "--decimal ','" in said(capsys, "inspect", path)
     found = json.loads(said(capsys, "inspect", path, "--decimal", ",", "--json"))["columns"]
     assert found[0]["kind"] == "bins"
 

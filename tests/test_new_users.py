@@ -273,8 +273,12 @@ def test_infinite_numbers_are_named_in_python() -> None:
     [
         (["1,234", "10,000", "999", "1,234,567"], "thousands separators", "--decimal"),
         (["1,234", "10,000"], "thousands separators", "--decimal"),
-        (["1,5", "10,000"], "--decimal ,", "thousands"),
-        (["0,123", "10,000"], "--decimal ,", "thousands"),
+        (["1,5", "10,000"], "--decimal ','.", "thousands"),
+        (["0,123", "10,000"], "--decimal ','.", "thousands"),
+        (["$23,000", "$1,500.50", "$0"], "numbers with a sign or a unit, such as '$23,000'", "--decimal"),
+        (["1.234 €", "12 €", "0,5 €"], "Write them with digits and a decimal point alone", "--decimal"),
+        (["12%", "7.5%", "100%"], "such as '12%', are taken as words", "--decimal"),
+        (["5 USD", "5 apples", "7 USD"], "", "as words"),
         ([str(row % 5) for row in range(40)] + ["oops"], "'oops' is not a number, and all other", "thousands"),
         ([f"{row}.5" for row in range(70)] + ["oops"] + ["80.5"] * 3, "Row 70: 'oops' is not a number", "identifier"),
         (["a", "b", "c", "4"] * 5, "", "is not a number"),
@@ -289,6 +293,26 @@ def test_inspect_tells_what_numbers_look_like(
     out, _ = said(capsys, "inspect", tmp_path / "t.csv")
     assert told in out
     assert untold not in out
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ([f"{row % 9},5" for row in range(60)], "numbers with a decimal comma, such as '0,5', are taken as words. "),
+        ([f"{row},5" for row in range(60)], "60 rows are numbers with a decimal comma, such as '0,5'. "),
+        ([f"{row % 30},5" for row in range(60)], "30 levels are many, and are numbers with a decimal comma, such as "),
+    ],
+)
+def test_fit_tells_how_numbers_with_a_decimal_comma_are_read(
+    values: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table_file.write({"x": values, "y": ["a", "b"] * 30}, tmp_path / "t.csv")
+    arguments = [tmp_path / "t.csv", "-o", tmp_path / "m.fgrn", "--max-levels", "20", "--hidden", "2"]
+    _, err = said(capsys, "fit", *arguments, status=int(len(set(values)) == 60))
+    assert f"Column 'x': {told}" in err or f"Column 'x': 60 distinct values in {told}" in err
+    assert "Read the file with --decimal ','" in err
+    _, err = said(capsys, "fit", *arguments, "--decimal", ",")
+    assert "decimal" not in err
 
 
 def test_inspect_names_the_row_of_an_infinite_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
@@ -13,8 +12,6 @@ import numpy as np
 from ..core.exceptions import (
     FgrnError,
     FgrnWarning,
-    LongNumbersWarning,
-    ManyLevelsWarning,
     SchemaError,
     counted,
     shortened,
@@ -36,14 +33,6 @@ if TYPE_CHECKING:
 
 CODES = (-9, -99, -999, -9999)
 """Numbers that often mean "missing" where all others are not negative."""
-
-DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
-
-WHOLE = re.compile(r"[+-]?(0|[1-9]\d*|[1-9]\d{0,2}(,\d{3})+)")
-"""A whole number, with or without thousands separators."""
-
-WITH_POINTS = re.compile(r"[+-]?(0|[1-9]\d{0,2}(\.\d{3})*)(,\d+)?")
-"""A number whose thousands are separated by points, and its decimals by a comma."""
 
 
 @click.command(epilog="\b\nExamples\n  fgrn inspect people.csv --drop id\n  fgrn inspect alarm.bif")
@@ -183,9 +172,9 @@ def _looked_at(
             )
         column = schema[name]
         kind = {"kind": column.kind, "levels": list(column.levels)}
-        grouped = [one.message for one in told if isinstance(one.message, (ManyLevelsWarning, LongNumbersWarning))]
-        if grouped:  # the share of missing values, of which others warn, is shown
-            kind["problem"] = spoken(grouped[0].changed(column=None))
+        of_column = [one.message for one in told if isinstance(one.message, FgrnWarning) and one.message.column == name]
+        if of_column:  # the share of missing values, of which others warn, is shown
+            kind["problem"] = spoken(of_column[0].changed(column=None))
         counts = {value: count for value, count in counts.items() if not column.is_missing(value)}
     except SchemaError as error:
         problem: FgrnError = error
@@ -247,12 +236,6 @@ def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[
     if odd and record["kind"] != "unfit":
         told = shortened([repr(word) for word in odd], 4)
         out.append(f"{told} {'is not a number' if len(odd) == 1 else 'are not numbers'}, and all other values are")
-    words = list(counts) if all(isinstance(value, str) for value in counts) else []
-    with_commas = all(map(WHOLE.fullmatch, words)) and any("," in word for word in words)
-    if with_commas or (all(map(WITH_POINTS.fullmatch, words)) and any("." in word for word in words)):
-        out.append(f"numbers such as {first!r}, taken as words: they seem to have thousands separators; remove them")
-    elif words and all(map(DECIMAL_COMMA.fullmatch, words)):
-        out.append(f"numbers such as {first!r}, taken as words: add --decimal ,")
     out += _codes_and_spellings(counts)
     if len(counts) == 1:
         out.append(f"always {first!r}: says nothing")
