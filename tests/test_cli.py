@@ -376,7 +376,7 @@ def test_a_table_is_read_as_the_model_learnt_it(tmp_path: Path, capsys: Any) -> 
     assert "'three' in column 'n' is not a number" in capsys.readouterr().err
     table_file.write({"V": ["1"], "n": [3]}, new)
     assert main(["predict", str(model), str(new)]) == 0
-    assert "v not in this table: taken as unknown. Did you mean 'V'?" in capsys.readouterr().err
+    assert "v not in this table: taken as unknown. Did you mean 'v' instead of 'V'?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("share", "kept"), [(0.25, 50), (0.4, 80), (0.9, 180)])

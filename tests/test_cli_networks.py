@@ -716,7 +716,7 @@ def test_columns_that_are_no_variables_are_left_out_and_named(network: Path, tmp
     rows.write_text("smoke,id,xrayy\nyes,1,no\n")
     assert main(["query", str(network), "--evidence", str(rows), "--target", "lung", "--json"]) == 0
     out, err = capsys.readouterr()
-    assert "'id', 'xrayy' are not variables of the network: left out. Did you mean 'xray'?" in err
+    assert "'id', 'xrayy' are not variables of the network: left out. Did you mean 'xray' instead of 'xrayy'?" in err
     assert (
         json.loads(out)[0]["posterior"]
         == asked(capsys, network, "--given", "smoke=yes", "--target", "lung")["posterior"]

@@ -610,3 +610,32 @@ def test_a_remark_counts_the_words_that_it_names(
         table.write_text("colour,age\nred,31\n" + "".join(f"blue,{word}\n" for word in words))
         _, err = said(capsys, "predict", folder / "people.fgrn", table)
         assert told in err
+
+
+def test_a_word_given_for_a_number_is_told_to_be_one(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = folder / "people.fgrn"
+    for word in ("abc", "inf"):
+        _, err = said(capsys, "explain", model, "--set", f"age={word}", status=1)
+        assert f"--set age={word}: the values of 'age' are numbers, and '{word}' is none. Give a number, such as" in err
+        assert "--missing" not in err
+    advised = err.rpartition(" ")[2].strip().removesuffix(".")
+    said(capsys, "explain", model, "--set", advised)
+    assert "age" not in said(capsys, "explain", model, "--set", "age=NA", "--set", "colour=red")[0]
+    _, err = said(capsys, "draw", model, "-o", tmp_path / "m.svg", "--given", "age=abc", status=1)
+    assert "--given age=abc: the values of 'age' are numbers" in err
+
+
+def test_a_suggested_name_says_instead_of_which(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "t.csv").write_text("color,agee,other\nred,31,x\n")
+    (tmp_path / "u.csv").write_text("colour,agee\nred,31\n")
+    _, err = said(capsys, "predict", folder / "people.fgrn", tmp_path / "u.csv")
+    assert "age not in this table: taken as unknown. Did you mean 'age' instead of 'agee'?" in err
+    _, err = said(capsys, "predict", folder / "people.fgrn", tmp_path / "t.csv", status=1)
+    assert "This table has none of the columns of the model (colour, age)." in err
+    (tmp_path / "t.csv").write_text("colr,age,bys\nred,31,x\n")
+    _, err = said(capsys, "complete", folder / "people.fgrn", tmp_path / "t.csv")
+    assert "Did you mean 'colour' instead of 'colr'?" in err

@@ -8,7 +8,15 @@ from collections.abc import Iterator
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from ..core.exceptions import FgrnWarning, Remedy, SchemaError, TableFileError, did_you_mean, near_names, shortened
+from ..core.exceptions import (
+    FgrnWarning,
+    Remedy,
+    SchemaError,
+    TableFileError,
+    did_you_mean_instead,
+    near_names,
+    shortened,
+)
 from ..tables.columns import missing_remedy
 from . import input_files
 from .terminal import print_message
@@ -73,9 +81,8 @@ def matching(model: LatentEstimator, table: Any, remarks: Remarks | None = None)
     gone = [name for name in names if name not in present]
     if gone:
         others = [name for name in present if name not in model.schema_]
-        near = dict.fromkeys(one for name in gone for one in near_names(name, others)[:1])
-        hint = f" {did_you_mean(near)}" if near else ""
-        mine.remark(f"{shortened(gone)} not in this table: taken as unknown.{hint}")
+        near = {one: name for name in gone for one in near_names(name, others)[:1]}
+        mine.remark(f"{shortened(gone)} not in this table: taken as unknown. {did_you_mean_instead(near)}".rstrip())
     unseen = str(model.unseen)
     found = {
         name: _as_learnt(present[name], model.schema_[name], unseen, mine)
