@@ -582,6 +582,21 @@ def test_what_a_selection_prints_can_be_read_alone() -> None:
     assert "refined:" not in str(ClassSelection((ClassCandidate("tan", 2, 4, "", 0.0, 0.5, 0.01, 20),)))
 
 
+def test_a_selection_says_why_the_least_log_loss_is_not_the_best() -> None:
+    from fgrn.learning.criteria import EQUAL, ClassCandidate, ClassSelection
+
+    def selection(*losses: float) -> ClassSelection:
+        sizes = (ClassCandidate("tan", 2**k, 2 * 2**k, "", 0.0, loss, 0.01, 20) for k, loss in enumerate(losses))
+        return ClassSelection(tuple(sizes))
+
+    near = selection(0.5, 0.5 * (1 - EQUAL / 2))
+    assert near.best.size == 1
+    assert f"smaller by less than {EQUAL:.1%} do not count" in str(near)
+    assert "fewest states" in near._repr_html_()
+    for others in ((0.5, 0.4), (0.5, 0.50001), (0.5, 0.49999)):  # as printed, no other is smaller than the best
+        assert "do not count" not in str(selection(*others))
+
+
 @pytest.mark.parametrize("command", ["predict", "complete"])
 def test_a_word_among_numbers_is_an_error_if_unseen_values_are(
     command: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
