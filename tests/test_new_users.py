@@ -654,3 +654,25 @@ def test_a_suggested_name_says_instead_of_which(
     (tmp_path / "t.csv").write_text("colr,age,bys\nred,31,x\n")
     _, err = said(capsys, "complete", folder / "people.fgrn", tmp_path / "t.csv")
     assert "Did you mean 'colour' instead of 'colr'?" in err
+
+
+@pytest.mark.parametrize("form", ["csv", "proba", "json"])
+def test_complete_writes_the_columns_of_the_table_alone(
+    form: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A column of the model that the table lacks is imputed only where it is added, empty."""
+    (tmp_path / "t.csv").write_text("age,other\n31,x\n,y\n")
+    (tmp_path / "empty.csv").write_text("age,other,colour\n31,x,\n,y,\n")
+    option = [] if form == "csv" else [f"--{form}"]
+    for name, columns in (("t.csv", ["age", "other"]), ("empty.csv", ["age", "other", "colour"])):
+        out, err = said(capsys, "complete", folder / "people.fgrn", tmp_path / name, *option)
+        assert ("colour not in this table" in err) == (name == "t.csv")
+        if form == "json":
+            records = json.loads(out)
+            assert [list(one["values"]) for one in records] == [columns] * 2
+            assert [set(one["filled"]) for one in records] == [{*columns} - {"age", "other"}, {*columns} - {"other"}]
+            continue
+        known = ["age", "colour"] if "colour" in columns else ["age"]
+        more = [f"P({column})" for column in sorted(known, reverse=True)] if form == "proba" else []
+        assert out.splitlines()[0] == ",".join(f'"{column}"' for column in [*columns, *more])
+        assert ",," not in out
