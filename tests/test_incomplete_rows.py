@@ -378,3 +378,11 @@ def test_columns_of_one_value_alone_tell_the_shares_of_the_classes() -> None:
     y = pd.Series(["u"] * 30 + ["v"] * 10)
     model = LatentClassifier(random_state=0).fit(pd.DataFrame({"a": ["x"] * 40, "b": [1] * 40}), y)
     np.testing.assert_allclose(model.predict_proba(pd.DataFrame({"a": ["x", None], "b": [1, 1]})), [[0.75, 0.25]] * 2)
+
+
+def test_candidates_of_few_rows_are_compared_by_compiled_kernels() -> None:
+    """Each of their many E-steps is little work, and all of them are much."""
+    net = fgrn.class_mixture(OBSERVED, "y", 1)
+    family = ClassFamily("per_class", lambda size, table: net, "y", "S", 0.5)
+    assert family._engine(net, some_rows(100)).name == "cpu"
+    assert family._engine(net, some_rows(2)).name == "reference"

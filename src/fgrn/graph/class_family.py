@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engines import get
+from ..engines import Engine, get
 from ..flow.counts import LocalEStep
 from ..flow.esteps import EStep
 from ..learning.calibration import Calibration
@@ -18,8 +18,9 @@ from ..tables.encoded import Evidence
 from ..tables.frames import UNKNOWN
 from .network import Network
 
-CALLS = 100
-"""The approximate number of E-steps while tables are refined, by which the engine is chosen."""
+CALLS = 1000
+"""The approximate number of E-steps while candidates of one structure are compared, by which the engine is chosen: a
+few dozen for each fold, way and strength of refining, and number of bins or states."""
 
 CALL, TREE_CALL, SUM_CALL = 4e5, 8e5, 6e5
 """The fixed work of an E-step: of a star, of a tree, and the extra if values are missing in a tree; a
@@ -73,7 +74,7 @@ class ClassFamily:
         """See `Family`."""
         history = model.learn(
             rows, epochs=epochs, tolerance=tolerance, accelerate=True, smoothing=self.smoothing_of(model),
-            seed=self.seed, engine=self.engine,
+            seed=self.seed, engine=self._engine(model, rows).name,
         )  # fmt: skip
         return history.epochs
 
@@ -115,11 +116,16 @@ class ClassFamily:
         both = (self._estep(model, known), self._estep(model, known.without(self.target)))
         return Conditional(model._spec, model._parameters.values, *both, states)
 
+    def _engine(self, model: Network, rows: Evidence) -> Engine:
+        """Return the engine for all E-steps over some rows; the work of one of them would say too little."""
+        return engine_for(self.engine, model._plan(), CALLS * rows.rows)
+
     def _estep(self, model: Network, rows: Evidence) -> EStep:
         plan = model._plan()
         encoded = model._encode_rows(plan, rows)
-        engine = engine_for(self.engine, plan, CALLS * encoded.rows)
-        return model._estep(engine, plan, model._programs_for(plan, (), encoded), expect=True)(encoded)
+        return model._estep(self._engine(model, rows), plan, model._programs_for(plan, (), encoded), expect=True)(
+            encoded
+        )
 
     def with_tables(self, model: Network, values: np.ndarray) -> Network:
         """See `Family`."""
