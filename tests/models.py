@@ -50,7 +50,7 @@ def refined_classifier(
 ) -> tuple[LatentClassifier, dict[str, list[Any]]]:
     """Return a classifier whose class is predicted by other networks than its own, with random tables, and a table.
 
-    Half of the values of the table are missing; "size" is a column of numbers in bins.
+    Half of the values of the table are missing; "size" is a column of numbers in bins, "same" has one value only.
     """
     draw = np.random.default_rng(seed)
     classes = draw.choice(["low", "mid", "high"], 60)
@@ -58,11 +58,11 @@ def refined_classifier(
         name: draw.choice(labels, 60).tolist() for name, labels in (("a", ["no", "yes"]), ("b", [0, 1, 2]))
     }
     table |= {"c": np.where(classes == "low", "x", draw.choice(["x", "y", "z"], 60)).tolist()}
-    table |= {"size": draw.normal(5, 2, 60).round(2).tolist()}
+    table |= {"size": draw.normal(5, 2, 60).round(2).tolist(), "same": ["s"] * 60}
     model = LatentClassifier(2, structure=structure, refine=False, n_init=1, n_epochs=5, n_bins=3, random_state=seed)
     model.set_params(tol=1e9).fit(table, classes)
     model._decision.keep([other_tables(model.network_, draw) for _ in range(networks)], RefinedWeight(3.5, 0.5))
-    holes = draw.random((60, 4)) < 0.5
+    holes = draw.random((60, 5)) < 0.5
     rows = zip(table.items(), holes.T, strict=True)
     return model, {
         name: [None if hole else value for value, hole in zip(values, some, strict=True)]

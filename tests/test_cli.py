@@ -376,7 +376,7 @@ def test_a_table_is_read_as_the_model_learnt_it(tmp_path: Path, capsys: Any) -> 
     assert "'three' in column 'n' is not a number" in capsys.readouterr().err
     table_file.write({"V": ["1"], "n": [3]}, new)
     assert main(["predict", str(model), str(new)]) == 0
-    assert "v not in this table: taken as unknown. Did you mean 'V'?" in capsys.readouterr().err
+    assert "v not in this table: taken as unknown. Did you mean 'v' instead of 'V'?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("share", "kept"), [(0.25, 50), (0.4, 80), (0.9, 180)])
@@ -849,7 +849,7 @@ def test_holes_are_counted_whatever_they_are(tmp_path: Path, capsys: Any) -> Non
 def test_decimal_commas_are_seen(tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "t.csv"
     path.write_text("a;b\n" + "".join(f"{k},5;x\n" for k in range(40)), encoding="utf-8")
-    assert "--decimal ," in said(capsys, "inspect", path)
+    assert "--decimal ','" in said(capsys, "inspect", path)
     found = json.loads(said(capsys, "inspect", path, "--decimal", ",", "--json"))["columns"]
     assert found[0]["kind"] == "bins"
 

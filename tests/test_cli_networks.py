@@ -716,7 +716,7 @@ def test_columns_that_are_no_variables_are_left_out_and_named(network: Path, tmp
     rows.write_text("smoke,id,xrayy\nyes,1,no\n")
     assert main(["query", str(network), "--evidence", str(rows), "--target", "lung", "--json"]) == 0
     out, err = capsys.readouterr()
-    assert "'id', 'xrayy' are not variables of the network: left out. Did you mean 'xray'?" in err
+    assert "'id', 'xrayy' are not variables of the network: left out. Did you mean 'xray' instead of 'xrayy'?" in err
     assert (
         json.loads(out)[0]["posterior"]
         == asked(capsys, network, "--given", "smoke=yes", "--target", "lung")["posterior"]
@@ -758,3 +758,16 @@ def test_variables_with_the_names_of_result_columns_are_kept(
         found = fgrn.tables.table_file.read(tmp_path / "map.csv").to_pydict()
         assert found["log-probability"] == ["high"]
         assert found["log-probability_"][0] < 0
+
+
+def test_a_list_of_states_that_is_cut_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """States, and parents, that do not fit into a column are counted."""
+    towns = ["Amsterdam Centrum", "Rotterdam Zuidoost", "Den Haag Scheveningen", "Utrecht"]
+    parents = [f"a variable with a long name {number}" for number in range(4)]
+    states: dict[str, list[str]] = {"town": towns, "y": ["no", "yes"]}
+    model = fgrn.BayesianNetwork(states | {name: ["a", "b"] for name in parents}, {"y": parents})
+    fgrn.write(model, tmp_path / "towns.bif")
+    assert main(["inspect", str(tmp_path / "towns.bif")]) == 0
+    out = capsys.readouterr().out
+    assert "Amsterdam Centrum, ... (3 more)" in out
+    assert f"{parents[0]}, ... (3 more)" in out

@@ -347,3 +347,42 @@ def test_seconds_are_kept_for_rows_with_missing_values() -> None:
     assert budget.must_end()
     budget.release()
     assert not budget.must_end()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"structure": "tan"}, {"n_hidden": 2, "structure": "per_class"}, {"n_hidden": 3}],
+    ids=["default", "tan", "per class", "shared"],
+)
+@pytest.mark.parametrize("place", [0, 9], ids=["first", "last"])
+def test_a_column_of_one_value_has_no_effect(options: dict[str, Any], place: int) -> None:
+    """Complete rows, rows with missing values, and rows in which this one is missing are predicted as without it."""
+    X, y = exclusive(150)
+    rng = np.random.default_rng(2)
+    hidden = X.mask(rng.random(X.shape) < 0.5)
+    values = pd.Series(np.where(rng.random(150) < 0.8, "same", None))
+    wider, wider_hidden = X.copy(), hidden.copy()
+    wider.insert(place, "constant", values)
+    wider_hidden.insert(place, "constant", values)
+    model, other = (LatentClassifier(random_state=0, **options).fit(table, y) for table in (X, wider))
+    np.testing.assert_allclose(other.predict_proba(wider), model.predict_proba(X), atol=1e-7)
+    expected = model.predict_proba(hidden)
+    for asked in (wider_hidden, wider_hidden.assign(constant="same"), wider_hidden.assign(constant=None)):
+        np.testing.assert_allclose(other.predict_proba(asked), expected, atol=1e-7)
+    told = other.explain(wider_hidden.assign(constant="same").iloc[[0]])
+    assert told.contributions["constant"] == pytest.approx(0, abs=1e-12)
+    assert other.complete(wider_hidden)["constant"].tolist() == ["same"] * 150
+
+
+def test_columns_of_one_value_alone_tell_the_shares_of_the_classes() -> None:
+    y = pd.Series(["u"] * 30 + ["v"] * 10)
+    model = LatentClassifier(random_state=0).fit(pd.DataFrame({"a": ["x"] * 40, "b": [1] * 40}), y)
+    np.testing.assert_allclose(model.predict_proba(pd.DataFrame({"a": ["x", None], "b": [1, 1]})), [[0.75, 0.25]] * 2)
+
+
+def test_candidates_of_few_rows_are_compared_by_compiled_kernels() -> None:
+    """Each of their many E-steps is little work, and all of them are much."""
+    net = fgrn.class_mixture(OBSERVED, "y", 1)
+    family = ClassFamily("per_class", lambda size, table: net, "y", "S", 0.5)
+    assert family._engine(net, some_rows(100)).name == "cpu"
+    assert family._engine(net, some_rows(2)).name == "reference"

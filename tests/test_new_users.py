@@ -273,8 +273,12 @@ def test_infinite_numbers_are_named_in_python() -> None:
     [
         (["1,234", "10,000", "999", "1,234,567"], "thousands separators", "--decimal"),
         (["1,234", "10,000"], "thousands separators", "--decimal"),
-        (["1,5", "10,000"], "--decimal ,", "thousands"),
-        (["0,123", "10,000"], "--decimal ,", "thousands"),
+        (["1,5", "10,000"], "--decimal ','.", "thousands"),
+        (["0,123", "10,000"], "--decimal ','.", "thousands"),
+        (["$23,000", "$1,500.50", "$0"], "numbers with a sign or a unit, such as '$23,000'", "--decimal"),
+        (["1.234 €", "12 €", "0,5 €"], "Write them with digits and a decimal point alone", "--decimal"),
+        (["12%", "7.5%", "100%"], "such as '12%', are taken as words", "--decimal"),
+        (["5 USD", "5 apples", "7 USD"], "", "as words"),
         ([str(row % 5) for row in range(40)] + ["oops"], "'oops' is not a number, and all other", "thousands"),
         ([f"{row}.5" for row in range(70)] + ["oops"] + ["80.5"] * 3, "Row 70: 'oops' is not a number", "identifier"),
         (["a", "b", "c", "4"] * 5, "", "is not a number"),
@@ -289,6 +293,26 @@ def test_inspect_tells_what_numbers_look_like(
     out, _ = said(capsys, "inspect", tmp_path / "t.csv")
     assert told in out
     assert untold not in out
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ([f"{row % 9},5" for row in range(60)], "numbers with a decimal comma, such as '0,5', are taken as words. "),
+        ([f"{row},5" for row in range(60)], "60 rows are numbers with a decimal comma, such as '0,5'. "),
+        ([f"{row % 30},5" for row in range(60)], "30 levels are many, and are numbers with a decimal comma, such as "),
+    ],
+)
+def test_fit_tells_how_numbers_with_a_decimal_comma_are_read(
+    values: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table_file.write({"x": values, "y": ["a", "b"] * 30}, tmp_path / "t.csv")
+    arguments = [tmp_path / "t.csv", "-o", tmp_path / "m.fgrn", "--max-levels", "20", "--hidden", "2"]
+    _, err = said(capsys, "fit", *arguments, status=int(len(set(values)) == 60))
+    assert f"Column 'x': {told}" in err or f"Column 'x': 60 distinct values in {told}" in err
+    assert "Read the file with --decimal ','" in err
+    _, err = said(capsys, "fit", *arguments, "--decimal", ",")
+    assert "decimal" not in err
 
 
 def test_inspect_names_the_row_of_an_infinite_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -556,3 +580,99 @@ def test_what_a_selection_prints_can_be_read_alone() -> None:
     assert "1 more candidate was dropped" in text
     assert "tables that do not depend on the class (independence)" in text
     assert "refined:" not in str(ClassSelection((ClassCandidate("tan", 2, 4, "", 0.0, 0.5, 0.01, 20),)))
+
+
+def test_a_selection_says_why_the_least_log_loss_is_not_the_best() -> None:
+    from fgrn.learning.criteria import EQUAL, ClassCandidate, ClassSelection
+
+    def selection(*losses: float) -> ClassSelection:
+        sizes = (ClassCandidate("tan", 2**k, 2 * 2**k, "", 0.0, loss, 0.01, 20) for k, loss in enumerate(losses))
+        return ClassSelection(tuple(sizes))
+
+    near = selection(0.5, 0.5 * (1 - EQUAL / 2))
+    assert near.best.size == 1
+    assert f"smaller by less than {EQUAL:.1%} do not count" in str(near)
+    assert "fewest states" in near._repr_html_()
+    for others in ((0.5, 0.4), (0.5, 0.50001), (0.5, 0.49999)):  # as printed, no other is smaller than the best
+        assert "do not count" not in str(selection(*others))
+
+
+@pytest.mark.parametrize("command", ["predict", "complete"])
+def test_a_word_among_numbers_is_an_error_if_unseen_values_are(
+    command: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "odd.csv"
+    table.write_text("colour,age\nred,31\nblue,medium\n")
+    _, err = said(capsys, command, folder / "people.fgrn", table, "--unseen", "error", status=1)
+    assert "Row 1, 'age': 'medium' is not a number. Add it to the codes for missing values with --missing medium" in err
+    assert "take words as unknown with --unseen unknown" in err
+    monkeypatch.setattr("fgrn.tables.stream.BATCH", 100)
+    table.write_text("colour,age\n" + 250 * "red,31\n" + "blue,medium\n")
+    _, err = said(capsys, command, folder / "people.fgrn", table, "--unseen", "error", status=1)
+    assert "Row 250, 'age': 'medium' is not a number." in err
+
+
+def test_a_remark_counts_the_words_that_it_names(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "odd.csv"
+    for words, told in (
+        (["old"], "'old' in column 'age' is not a number: taken as unknown, once."),
+        (["old", "old"], "'old' in column 'age' is not a number: taken as unknown, 2 times."),
+        (["old", "new", "old"], "'old', 'new' in column 'age' are not numbers: taken as unknown, 3 times in all."),
+        (list("abcdea"), "'a', 'b', 'c' and other words in column 'age' are not numbers: taken as unknown, 6 times in"),
+    ):
+        table.write_text("colour,age\nred,31\n" + "".join(f"blue,{word}\n" for word in words))
+        _, err = said(capsys, "predict", folder / "people.fgrn", table)
+        assert told in err
+
+
+def test_a_word_given_for_a_number_is_told_to_be_one(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = folder / "people.fgrn"
+    for word in ("abc", "inf"):
+        _, err = said(capsys, "explain", model, "--set", f"age={word}", status=1)
+        assert f"--set age={word}: the values of 'age' are numbers, and '{word}' is none. Give a number, such as" in err
+        assert "--missing" not in err
+    advised = err.rpartition(" ")[2].strip().removesuffix(".")
+    said(capsys, "explain", model, "--set", advised)
+    assert "age" not in said(capsys, "explain", model, "--set", "age=NA", "--set", "colour=red")[0]
+    _, err = said(capsys, "draw", model, "-o", tmp_path / "m.svg", "--given", "age=abc", status=1)
+    assert "--given age=abc: the values of 'age' are numbers" in err
+
+
+def test_a_suggested_name_says_instead_of_which(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "t.csv").write_text("color,agee,other\nred,31,x\n")
+    (tmp_path / "u.csv").write_text("colour,agee\nred,31\n")
+    _, err = said(capsys, "predict", folder / "people.fgrn", tmp_path / "u.csv")
+    assert "age not in this table: taken as unknown. Did you mean 'age' instead of 'agee'?" in err
+    _, err = said(capsys, "predict", folder / "people.fgrn", tmp_path / "t.csv", status=1)
+    assert "This table has none of the columns of the model (colour, age)." in err
+    (tmp_path / "t.csv").write_text("colr,age,bys\nred,31,x\n")
+    _, err = said(capsys, "complete", folder / "people.fgrn", tmp_path / "t.csv")
+    assert "Did you mean 'colour' instead of 'colr'?" in err
+
+
+@pytest.mark.parametrize("form", ["csv", "proba", "json"])
+def test_complete_writes_the_columns_of_the_table_alone(
+    form: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A column of the model that the table lacks is imputed only where it is added, empty."""
+    (tmp_path / "t.csv").write_text("age,other\n31,x\n,y\n")
+    (tmp_path / "empty.csv").write_text("age,other,colour\n31,x,\n,y,\n")
+    option = [] if form == "csv" else [f"--{form}"]
+    for name, columns in (("t.csv", ["age", "other"]), ("empty.csv", ["age", "other", "colour"])):
+        out, err = said(capsys, "complete", folder / "people.fgrn", tmp_path / name, *option)
+        assert ("colour not in this table" in err) == (name == "t.csv")
+        if form == "json":
+            records = json.loads(out)
+            assert [list(one["values"]) for one in records] == [columns] * 2
+            assert [set(one["filled"]) for one in records] == [{*columns} - {"age", "other"}, {*columns} - {"other"}]
+            continue
+        known = ["age", "colour"] if "colour" in columns else ["age"]
+        more = [f"P({column})" for column in sorted(known, reverse=True)] if form == "proba" else []
+        assert out.splitlines()[0] == ",".join(f'"{column}"' for column in [*columns, *more])
+        assert ",," not in out

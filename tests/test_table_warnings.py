@@ -438,7 +438,8 @@ def test_points_beside_decimal_commas_are_no_decimals(tmp_path: Path, capsys: py
     assert table["height"].to_pylist()[:3] == [1.72, 1.8, 1.6]
     assert main(["inspect", str(path), "--decimal", ",", "--delimiter", ";"]) == 0
     out = capsys.readouterr().out
-    assert "income: numbers such as '1.200', taken as words: they seem to have thousands separators" in out
+    told = "income: numbers with thousands separators, such as '1.200', are taken as words. Remove the separators"
+    assert told in out
     assert "height:" not in out
 
 

@@ -42,10 +42,11 @@ export class RefinedClass {
     return isImpossible ? null : distribution(messages.belief(this.edge));
   }
 
-  /** The weight of the refined networks: 1 with as many known values as usual. */
+  /** The weight of the refined networks: 1 with as many known values as usual, apart from variables with one state. */
   private share(evidence: Evidence): number {
     if (!this.weight) return 1;
-    const known = evidence.size - (evidence.has(this.edge) ? 1 : 0);
+    const { cardinality } = this.shown.plan;
+    const known = [...evidence.keys()].filter((edge) => edge !== this.edge && cardinality[edge] > 1).length;
     return Math.min(known / this.weight.usual, 1) ** this.weight.power;
   }
 

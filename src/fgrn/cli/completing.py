@@ -52,7 +52,8 @@ def complete(
     MODEL is a file written by `fgrn fit`; DATA a CSV, TSV or Parquet file, a folder or a 'glob*' of such, or - for
     standard input. Rows are read and written in batches, in their order, so that they need not fit into memory.
     The class, where DATA has it, is a column like the others. Columns the model does not know stay as they are, and so
-    do values that it does not know: for the other columns they are unknown.
+    do values that it does not know: for the other columns they are unknown. The output has the columns of DATA: to
+    impute one that it lacks, add an empty column of this name.
     """
     import pyarrow as pa
 
@@ -81,13 +82,13 @@ def complete(
         missing = {name: column.is_missing for name, column in estimator.schema_.items()}
         open_rows = {
             name: [missing.get(name, is_missing_value)(value) for value in known[name].to_pylist()]
-            for name in known.column_names
+            for name in _columns_in_both(table, known).values()
         }
         filled_in = [
             {
                 name: sure[row, place]
-                for place, (name, is_open) in enumerate(open_rows.items())
-                if is_open[row] and not (name in words and words[name][row])
+                for place, name in _columns_in_both(table, known).items()
+                if open_rows[name][row] and not (name in words and words[name][row])
             }
             for row in range(len(values))
         ]
@@ -107,7 +108,8 @@ def complete(
                 sure[words.get(name, ()), place] = 0.0
             if proba:
                 columns |= {
-                    beside.unused_name(f"P({name})", columns): sure[:, k] for k, name in enumerate(known.column_names)
+                    beside.unused_name(f"P({name})", columns): sure[:, k]
+                    for k, name in _columns_in_both(table, known).items()
                 }
             out.write(columns)
             written += table.num_rows
@@ -125,13 +127,15 @@ def _complete_sequences(estimator: Any, table: Any, output: str, proba: bool, dr
     filled, sure = estimator.complete(known, return_proba=True, **sequence_and_time(estimator, table))
     columns = _replaced(estimator, table, filled, _words(table, known))
     if as_json:
-        likely = [dict(zip(known.column_names, row, strict=True)) for row in sure.tolist()]
+        likely = [{name: row[place] for place, name in _columns_in_both(table, known).items()} for row in sure.tolist()]
         rows = zip(pa.table(columns).to_pylist(), likely, strict=True)
         terminal.print_json([{"values": row} | ({"probabilities": one} if proba else {}) for row, one in rows])
         return
     beside = NewColumns()
     if proba:
-        columns |= {beside.unused_name(f"P({name})", columns): sure[:, k] for k, name in enumerate(known.column_names)}
+        columns |= {
+            beside.unused_name(f"P({name})", columns): sure[:, k] for k, name in _columns_in_both(table, known).items()
+        }
     with table_writer(output) as out:
         out.write(columns)
     output_files.confirm(output, table.num_rows)
@@ -164,6 +168,11 @@ def _with_class(estimator: Any, table: Any, known: Any) -> Any:
     return known.append_column(name, table[name]) if here else known
 
 
+def _columns_in_both(table: Any, known: Any) -> dict[int, str]:
+    """Return the columns of a model that a table has, each with its place among those of the model."""
+    return {place: name for place, name in enumerate(known.column_names) if name in table.column_names}
+
+
 def _words(table: Any, known: Any, always: Collection[str] = ()) -> dict[str, np.ndarray]:
     """Return by column which values are words, in columns of text that are numbers for the model."""
     import pyarrow as pa
@@ -179,14 +188,13 @@ def _words(table: Any, known: Any, always: Collection[str] = ()) -> dict[str, np
 
 
 def _replaced(estimator: Any, table: Any, filled: Any, words: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Return the columns of a table with imputed values; `words` among numbers stay as they are."""
+    """Return the columns of a table, and no others, with imputed values; `words` among numbers stay as they are."""
     import pyarrow as pa
 
     columns: dict[str, Any] = {name: table[name] for name in table.column_names}
-    for name, column in zip(filled.column_names, filled.columns, strict=True):
-        meant = estimator.schema_.get(name)
-        is_binned = meant is not None and meant.centers and name in table.column_names
-        is_rounded = is_binned and pa.types.is_floating(column.type)
+    for place, name in _columns_in_both(table, filled).items():
+        column, meant = filled.column(place), estimator.schema_.get(name)
+        is_rounded = meant is not None and meant.centers and pa.types.is_floating(column.type)
         columns[name] = _rounded(column, table[name], meant.centers) if is_rounded else column
     for name in words:
         pairs = zip(table[name].to_pylist(), columns[name].to_pylist(), strict=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from ..core.exceptions import EvidenceError, FgrnError, counted, did_you_mean, near_names, nearest, shortened
+from ..core.exceptions import EvidenceError, FgrnError, counted, did_you_mean_instead, near_names, nearest, shortened
 from ..core.labels import bin_of, is_number
 from ..tables.columns import missing_remedy
 from ..tables.missing import MISSING
@@ -170,11 +170,11 @@ def known_columns(columns: Sequence[str], names: Sequence[str], path: str, use: 
             remedies="rename the columns, or if the first line is data, add --no-header",
         )
     if others:
-        near = dict.fromkeys(one for name in others for one in near_names(name, names)[:1] if one not in known)
-        hint = f" {did_you_mean(near)}" if near else ""
+        near = {name: one for name in others for one in near_names(name, names)[:1] if one not in known}
         verb = "is not a variable" if len(others) == 1 else "are not variables"
         print_message(
-            f"{path}: {shortened([repr(name) for name in others])} {verb} of the network: left out.{use}{hint}"
+            f"{path}: {shortened([repr(name) for name in others])} {verb} of the network: left out.{use} "
+            f"{did_you_mean_instead(near)}".rstrip()
         )
     return known
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
@@ -10,12 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from ..core import printing
 from ..core.exceptions import (
     FgrnError,
     FgrnWarning,
-    LongNumbersWarning,
-    ManyLevelsWarning,
     SchemaError,
     counted,
     shortened,
@@ -35,19 +31,8 @@ from .wording import spoken
 if TYPE_CHECKING:
     from ..tables.columns import Column
 
-MOST_CELLS = 48
-"""Width of the list of levels of a column, in characters."""
-
 CODES = (-9, -99, -999, -9999)
 """Numbers that often mean "missing" where all others are not negative."""
-
-DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
-
-WHOLE = re.compile(r"[+-]?(0|[1-9]\d*|[1-9]\d{0,2}(,\d{3})+)")
-"""A whole number, with or without thousands separators."""
-
-WITH_POINTS = re.compile(r"[+-]?(0|[1-9]\d{0,2}(\.\d{3})*)(,\d+)?")
-"""A number whose thousands are separated by points, and its decimals by a comma."""
 
 
 @click.command(epilog="\b\nExamples\n  fgrn inspect people.csv --drop id\n  fgrn inspect alarm.bif")
@@ -100,7 +85,7 @@ def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool,
         [
             record["column"],
             record["kind"],
-            _levels(record["levels"]),
+            terminal.listed(record["levels"]),
             f"{record['distinct']:,}",
             f"{record['missing_share']:.1%}" if record["missing"] else "",
         ]
@@ -142,7 +127,7 @@ def _describe_estimator(path: str, model: Any, as_json: bool) -> None:
     parts += [f"{counted(len(classes), 'class', 'classes')} ({shortened(classes, 5)})"] if classes else []
     parts += [counted(hidden, "hidden state")] if isinstance(hidden, int) else []
     print_text(visible(f"{type(model).__name__}, learnt from a table: {', '.join(parts)}"))
-    lines = [[one["column"], one["kind"], _levels(one["levels"])] for one in columns]
+    lines = [[one["column"], one["kind"], terminal.listed(one["levels"])] for one in columns]
     print_text(terminal.aligned(["column", "kind", "levels"], lines, left=3))
     print_text(f"\n{_commands_for(model)}")
 
@@ -187,9 +172,9 @@ def _looked_at(
             )
         column = schema[name]
         kind = {"kind": column.kind, "levels": list(column.levels)}
-        grouped = [one.message for one in told if isinstance(one.message, (ManyLevelsWarning, LongNumbersWarning))]
-        if grouped:  # the share of missing values, of which others warn, is shown
-            kind["problem"] = spoken(grouped[0].changed(column=None))
+        of_column = [one.message for one in told if isinstance(one.message, FgrnWarning) and one.message.column == name]
+        if of_column:  # the share of missing values, of which others warn, is shown
+            kind["problem"] = spoken(of_column[0].changed(column=None))
         counts = {value: count for value, count in counts.items() if not column.is_missing(value)}
     except SchemaError as error:
         problem: FgrnError = error
@@ -222,15 +207,6 @@ def _is_measured(value: Any) -> bool:
     return isinstance(value, (float, np.floating)) and not float(value).is_integer()
 
 
-def _levels(levels: list[Any]) -> str:
-    """Return as many of the levels as fit into a line."""
-    texts = (shortened(levels, most) for most in range(5, 0, -1))
-    return next(
-        (text for text in texts if len(text) <= MOST_CELLS),
-        printing.shortened_to_cells([shortened(levels, 1)], MOST_CELLS)[0],
-    )
-
-
 def _codes_and_spellings(counts: dict[Any, int]) -> list[str]:
     """Return remarks on a number that may mean "missing", and on words that differ in case or blanks alone."""
     if all(isinstance(value, (int, float)) for value in counts):
@@ -260,12 +236,6 @@ def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[
     if odd and record["kind"] != "unfit":
         told = shortened([repr(word) for word in odd], 4)
         out.append(f"{told} {'is not a number' if len(odd) == 1 else 'are not numbers'}, and all other values are")
-    words = list(counts) if all(isinstance(value, str) for value in counts) else []
-    with_commas = all(map(WHOLE.fullmatch, words)) and any("," in word for word in words)
-    if with_commas or (all(map(WITH_POINTS.fullmatch, words)) and any("." in word for word in words)):
-        out.append(f"numbers such as {first!r}, taken as words: they seem to have thousands separators; remove them")
-    elif words and all(map(DECIMAL_COMMA.fullmatch, words)):
-        out.append(f"numbers such as {first!r}, taken as words: add --decimal ,")
     out += _codes_and_spellings(counts)
     if len(counts) == 1:
         out.append(f"always {first!r}: says nothing")

@@ -8,7 +8,16 @@ from collections.abc import Iterator
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from ..core.exceptions import FgrnWarning, SchemaError, TableFileError, did_you_mean, near_names, shortened
+from ..core.exceptions import (
+    FgrnWarning,
+    Remedy,
+    SchemaError,
+    TableFileError,
+    did_you_mean_instead,
+    near_names,
+    shortened,
+)
+from ..tables.columns import missing_remedy
 from . import input_files
 from .terminal import print_message
 from .wording import spoken
@@ -18,14 +27,17 @@ if TYPE_CHECKING:
     from ..tables.columns import Column
     from ..tables.stream import Stream
 
+MOST_NAMED = 3
+"""The most words in a column of numbers that a remark names."""
+
 
 class Remarks:
     """Remarks on rows, each printed once, however many batches there are."""
 
     def __init__(self, kept: bool = False) -> None:
-        self._kept = " for the other columns, and kept as it is" if kept else ""
+        self._kept = kept
         self._said: set[str] = set()
-        self._words: dict[str, str] = {}
+        self._words: dict[str, list[str]] = {}
         self._times: Counter[str] = Counter()
 
     def remark(self, text: str) -> None:
@@ -34,16 +46,21 @@ class Remarks:
             self._said.add(text)
             print_message(text)
 
-    def no_number(self, column: str, word: str, times: int) -> None:
-        """Count a word in a column of numbers."""
-        self._words.setdefault(column, word)
-        self._times[column] += times
+    def no_numbers(self, column: str, words: Counter[str]) -> None:
+        """Count words in a column of numbers; of many different ones the first are remembered."""
+        known = self._words.setdefault(column, [])
+        known += [word for word in words if word not in known][: MOST_NAMED + 1 - len(known)]
+        self._times[column] += words.total()
 
     def print_collected(self) -> None:
         """Print the remarks that need all batches."""
-        for column, word in self._words.items():
-            count = "once" if self._times[column] == 1 else f"{self._times[column]:,} times"
-            self.remark(f"{word!r} in column {column!r} is not a number: taken as unknown{self._kept}, {count}.")
+        for column, words in self._words.items():
+            named = ", ".join(map(repr, words[:MOST_NAMED])) + (" and other words" if len(words) > MOST_NAMED else "")
+            one, times = len(words) == 1, self._times[column]
+            verb, them = ("is not a number", "it is") if one else ("are not numbers", "they are")
+            kept = f" for the other columns, and kept as {them}" if self._kept else ""
+            count = "once" if times == 1 else f"{times:,} times{'' if one else ' in all'}"
+            self.remark(f"{named} in column {column!r} {verb}: taken as unknown{kept}, {count}.")
 
 
 def matching(model: LatentEstimator, table: Any, remarks: Remarks | None = None) -> Any:
@@ -64,11 +81,13 @@ def matching(model: LatentEstimator, table: Any, remarks: Remarks | None = None)
     gone = [name for name in names if name not in present]
     if gone:
         others = [name for name in present if name not in model.schema_]
-        near = dict.fromkeys(one for name in gone for one in near_names(name, others)[:1])
-        hint = f" {did_you_mean(near)}" if near else ""
-        mine.remark(f"{shortened(gone)} not in this table: taken as unknown.{hint}")
+        near = {one: name for name in gone for one in near_names(name, others)[:1]}
+        mine.remark(f"{shortened(gone)} not in this table: taken as unknown. {did_you_mean_instead(near)}".rstrip())
+    unseen = str(model.unseen)
     found = {
-        name: _as_learnt(present[name], model.schema_[name], mine) if name in present else pa.nulls(table.num_rows)
+        name: _as_learnt(present[name], model.schema_[name], unseen, mine)
+        if name in present
+        else pa.nulls(table.num_rows)
         for name in names
     }
     if remarks is None:
@@ -76,22 +95,35 @@ def matching(model: LatentEstimator, table: Any, remarks: Remarks | None = None)
     return pa.table(found)
 
 
-def _as_learnt(values: Any, column: Column, remarks: Remarks) -> Any:
-    """Return a column in the type of the model: one file may have numbers where another also has words."""
+def _as_learnt(values: Any, column: Column, unseen: str, remarks: Remarks) -> Any:
+    """Return a column in the type of the model: one file may have numbers where another also has words.
+
+    `unseen` says, as for levels that are not known, whether such words are unknown or an error.
+    """
     import pyarrow as pa
 
     if not column.is_numeric and pa.types.is_integer(values.type):
         return values.cast(pa.string())
     if not column.is_numeric or not pa.types.is_string(values.type):
         return values
-    numbers, words = [], []
-    for value in values.to_pylist():
+    numbers: list[float | None] = []
+    words: Counter[str] = Counter()
+    for row, value in enumerate(values.to_pylist()):
         number = None if value is None else _number(value)
         numbers.append(number)
-        if value is not None and number is None:
-            words.append(value)
+        if value is None or number is not None:
+            continue
+        if unseen == "error":
+            raise SchemaError(
+                f"{value!r} is not a number.",
+                row=row,
+                column=column.name,
+                value=value,
+                remedies=(missing_remedy(value), Remedy("take words as unknown", unseen="unknown")),
+            )
+        words[value] += 1
     if words:
-        remarks.no_number(column.name, words[0], len(words))
+        remarks.no_numbers(column.name, words)
     return pa.array(numbers, pa.float64())
 
 
@@ -115,7 +147,11 @@ def matched(model: LatentEstimator, rows: Stream, quiet: bool = False, kept: boo
     for table in input_files.finite(rows, model.schema_):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            yield table, matching(model, table, remarks)
+            try:
+                known = matching(model, table, remarks)
+            except SchemaError as error:
+                raise error.shifted(first) from None
+            yield table, known
         for one in () if quiet else caught:
             if not isinstance(one.message, FgrnWarning) or (first and one.category in told):
                 continue

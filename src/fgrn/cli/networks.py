@@ -165,8 +165,8 @@ def summary(path: str, as_json: bool, rescale: bool = False) -> None:
         [
             variable.name,
             f"{variable.cardinality}",
-            shortened(variable.labels, 5)[:48],
-            shortened(beside[variable.name], 6)[:60],
+            terminal.listed(variable.labels),
+            terminal.listed(beside[variable.name], 6, 60),
         ]
         for variable in model.variables
     ]

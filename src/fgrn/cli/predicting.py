@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from math import isfinite
 from typing import Any
 
 import click
 import numpy as np
 
 from ..core.exceptions import FgrnError, FgrnWarning, ImpossibleEvidence, shortened, unknown_name
+from ..core.labels import shown_number
 from ..tables.missing import MISSING
 from ..tables.writer import table_writer
 from . import input_files, model_rows, output_files, shared_options, terminal
@@ -182,14 +184,22 @@ def _value(column: Any, text: str, option: str) -> Any:
     for level in column.levels:
         if str(level) == text:
             return level
-    if text.strip() in MISSING:
+    if text.strip() in MISSING or text in column.missing:
         return None
     try:
         value: float | str = float(text)
     except ValueError:
         value = text
+    where = f"{option} {column.name}={text}"
+    if (column.is_binned or column.continuous) and not (isinstance(value, float) and isfinite(value)):
+        usual = shown_number(column.centers[len(column.centers) // 2]) if column.centers else "1.5"
+        raise FgrnError(
+            f"the values of {column.name!r} are numbers, and {text!r} is none.",
+            file=where,
+            value=text,
+            remedies=f"give a number, such as {option} {column.name}={usual}",
+        )
     if column.levels and column.codes([value])[1]:
-        where = f"{option} {column.name}={text}"
         raise unknown_name(f"level of {column.name!r} called", text, column.levels).changed(file=where)
     return value
 

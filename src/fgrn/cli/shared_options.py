@@ -32,7 +32,8 @@ _BIN_COUNT = click.IntRange(2)
 unseen_option = click.option(
     "--unseen",
     type=click.Choice(["unknown", "error"]),
-    help="Treat a level that was not in the training data as unknown or as an error. [as the model was fitted]",
+    help="Treat a level that was not in the training data, or a word among numbers, as unknown or as an error. "
+    "[as the model was fitted]",
 )
 
 

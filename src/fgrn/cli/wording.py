@@ -142,7 +142,13 @@ def _with_value(option: str, value: object) -> str:
     else:
         values = value if isinstance(value, (list, tuple)) else [value]
     written = [">".join(one) if isinstance(one, tuple) else str(one) for one in values]  # an arc is a pair
-    return " ".join(f"{flag} {quote(one)}" for one in written) or f"{flag} ''"
+    return " ".join(f"{flag} {_quoted(one)}" for one in written) or f"{flag} ''"
+
+
+def _quoted(value: str) -> str:
+    """Return a value as a shell takes it, in quotes also if it would run into the punctuation of a sentence."""
+    found = quote(value)
+    return found if found.endswith("'") or found[-1].isalnum() else f"'{found}'"
 
 
 def spoken(message: object, command: click.Command | None = None) -> str:

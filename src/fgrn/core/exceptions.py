@@ -39,7 +39,7 @@ import re
 import sys
 import unicodedata
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from types import NoneType
 from typing import Any, Self
@@ -374,6 +374,16 @@ def near_names(name: object, known: Iterable[str]) -> list[str]:
 def did_you_mean(names: Iterable[str]) -> str:
     """Return the question "Did you mean 'a' or 'b'?" for some names."""
     return f"Did you mean {' or '.join(map(repr, names))}?"
+
+
+def did_you_mean_instead(meant: Mapping[str, str]) -> str:
+    """Return the question "Did you mean 'a' instead of 'A1', or 'b' instead of 'B1'?"; "" for none.
+
+    Args:
+        meant: the names that are there, and those that may be meant.
+    """
+    pairs = [f"{name!r} instead of {typed!r}" for typed, name in meant.items()]
+    return f"Did you mean {', or '.join(pairs)}?" if pairs else ""
 
 
 def nearest(name: object, known: Iterable[object]) -> str:

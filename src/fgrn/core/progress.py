@@ -180,3 +180,26 @@ class SilentProgress:
     def __call__(self, start: int, epoch: int, per_row: float) -> bool:
         """See `fgrn.flow.em.Watcher`."""
         return self._stop is not None and self._stop()
+
+
+class TimedProgress:
+    """Watcher of learning that ends it when time is over, but the first start not before some epochs."""
+
+    in_any_order = True
+
+    def __init__(self, shown: LearningProgress | SilentProgress, is_late: Callable[[], bool], least: int) -> None:
+        self._shown, self._is_late, self._least = shown, is_late, least
+
+    def __enter__(self) -> Self:
+        self._shown.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._shown.__exit__(kind, error, trace)
+
+    def __call__(self, start: int, epoch: int, per_row: float) -> bool:
+        """See `fgrn.flow.em.Watcher`."""
+        stopped = self._shown(start, epoch, per_row)
+        return stopped or (self._is_late() and (start > 0 or epoch + 1 >= self._least))

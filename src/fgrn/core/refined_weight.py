@@ -13,7 +13,8 @@ class RefinedWeight:
 
     Beside them counts the network that describes whole rows, with the rest of the weight.
 
-    usual   the mean number of known values in a row that they were refined on; with so many, or more, they count alone
+    usual   the mean number of known values in a row that they were refined on; with so many, or more, they count alone.
+            Values of columns that have no other do not count as known: they tell nothing
     power   of the share of these that a row has: the larger, the less they count where values are missing
     """
 

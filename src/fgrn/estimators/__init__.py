@@ -9,12 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .classifiers import LatentClassifier, NaiveBayesClassifier
+    from .classifiers import LatentClassifier
     from .deep_classifier import DeepLatentClassifier
     from .hidden_markov import HiddenMarkovModel
     from .hidden_tree_model import HiddenTreeModel
     from .imputer import LatentImputer
     from .latent import DiscreteICA, LatentClassModel
+    from .naive_bayes_classifier import NaiveBayesClassifier
 
 __all__ = [
     "DeepLatentClassifier",
@@ -35,7 +36,7 @@ _MODULES = {
     "LatentClassModel": "latent",
     "LatentClassifier": "classifiers",
     "LatentImputer": "imputer",
-    "NaiveBayesClassifier": "classifiers",
+    "NaiveBayesClassifier": "naive_bayes_classifier",
 }
 
 

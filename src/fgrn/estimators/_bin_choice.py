@@ -75,7 +75,7 @@ class ChoosingBins(LatentEstimator):
         self.schema_ = schemas[max(BIN_COUNTS)]
         finest = self._encoded(self.schema_.codes(columns, self.unseen), weights, classes)
         seed = self._seed()
-        rows, budget = PartedRows.of(finest, self._class_name(), seed), None
+        rows, budget = self._parted(finest, seed), None
         self.schema_ = usual
         if rows.can_be_parted:
             budget = self._new_budget(rows)
@@ -106,6 +106,15 @@ class ChoosingBins(LatentEstimator):
         gains = {bins: mean_and_error(losses[usual] - found, weights) for bins, found in losses.items()}
         clear = [bins for bins, (gain, error) in gains.items() if gain > CLEARLY_WORSE * error > 0]
         return schemas[max(clear, key=lambda bins: gains[bins][0], default=usual)]
+
+    def _parted(self, table: Evidence, seed: int) -> PartedRows:
+        """Return the rows that classifiers are compared on.
+
+        Columns of one level tell nothing of the class, and are left out unless there are no others.
+        """
+        states = self.schema_.states
+        constant = [name for name, levels in states.items() if len(levels) == 1]
+        return PartedRows.of(table, self._class_name(), seed, constant if len(constant) < len(states) else ())
 
     def _new_budget(self, rows: PartedRows) -> Budget:
         """Return the budget of all that is chosen and learnt from these rows, before any of it is spent."""

@@ -1,4 +1,4 @@
-"""Classifiers with one hidden variable, or a tree of hidden variables, over the columns and the class; naive Bayes."""
+"""Classifiers with one hidden variable, or a tree of hidden variables, over the columns and the class."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..bayes.class_trees import (
     tree_of_columns,
 )
 from ..core.exceptions import FgrnWarning, LearningError, Remedy, counted, warn
-from ..core.progress import LearningProgress, ReadingProgress
+from ..core.progress import LearningProgress, ReadingProgress, TimedProgress
 from ..core.refined_weight import RefinedWeight
 from ..graph import structures
 from ..graph.class_family import ClassFamily
@@ -30,8 +30,7 @@ from ..learning.criteria import ClassCandidate
 from ..learning.cross_validation import PartedRows
 from ..tables import frames
 from ..tables.encoded import EncodedTable, Evidence
-from ..tables.schema import BINS, MOST_LEVELS, Schema
-from ._base import LatentEstimator
+from ..tables.schema import MOST_LEVELS, Schema
 from ._bin_choice import ChoosingBins
 from ._class_labels import LatentClassifierBase
 from ._convergence import FitConvergenceWarning
@@ -40,6 +39,10 @@ from ._tables import Classes
 
 USUAL_SECONDS = 5.0
 """The approximate time of choosing a classifier on one processor, unless seconds are given."""
+
+LEAST_EPOCHS = 9
+"""Epochs of learning from all rows even if the time is over: three rounds of accelerated EM, which come close to the
+end where that takes 15 to 40 epochs."""
 
 
 class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
@@ -80,9 +83,10 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
             "bic", "aic" or "held_out", which measure how well all columns are described. Default: "log_loss".
         max_hidden: for n_hidden="auto": the largest number of states to try. Default: 64.
         max_seconds: the approximate time of `fit` after the table is read: choosing, calibrating and learning from all
-            rows. The first candidate is always tried, and refinement is always finished, but for rows with missing
-            values only as time allows. None for a limit of work that does not depend on the clock: about 2 s of CPU
-            time for a few rows, 8 s for 10,000, and as long as it takes to learn from more than 20,000. Default: None.
+            rows. The first candidate is always tried, the best one is learnt for nine epochs at least, and refinement
+            is always finished, but for rows with missing values only as time allows. None for a limit of work that does
+            not depend on the clock: about 2 s of CPU time for a few rows, 8 s for 10,000, and as long as it takes to
+            learn from more than 20,000. Default: None.
         n_bins: the number of bins of a column with many distinct numbers; "auto": 10, or 5 with fewer than 100 rows,
             unless another of 5, 10 and 20 has a smaller held-out log-loss by three standard errors; not tried on
             tables that are not in memory. Default: "auto".
@@ -265,11 +269,13 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
                 self._decision.keep(refined(family, self.network_, here, search.recipe, search.budget), search.weight)
 
     def _learn_in_time(self, table: EncodedTable, search: ClassSearch) -> None:
-        """Learn the tables of the network; when the time is over, stop with a warning and keep them."""
+        """Learn the tables of the network; when the time is over, stop with a warning and keep them.
+
+        The first start has some epochs in any case: all that follows depends on its tables.
+        """
         budget = search.budget
-        watch = LearningProgress.of(
-            self.verbose, self.n_epochs, self._starts, stop=lambda: self._stopped() or not budget.has_time
-        )
+        shown = LearningProgress.of(self.verbose, self.n_epochs, self._starts, stop=self._stopped)
+        watch = TimedProgress(shown, lambda: not budget.has_time, LEAST_EPOCHS)
         self.history_ = self._learn_network(self.network_, table, watch=watch)
         is_counting = self.n_hidden_ == len(self.classes_) and search.rows.is_complete  # an epoch is enough for that
         if not (self.history_.converged or is_counting or budget.has_time or self._stopped()):
@@ -285,7 +291,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
     def _search(self, table: Evidence, budget: Budget | None) -> ClassSearch:
         """Return the search over candidates on a table, before its first trial, with what is left of a budget."""
         seed = self._seed()
-        rows = PartedRows.of(table, self._class_name(), seed)
+        rows = self._parted(table, seed)
         is_chosen = isinstance(self.refine, str | bool | np.bool_)
         strengths = STRENGTHS if is_chosen else (float(self.refine),)
         return self._search_of(rows, self._structures(), seed, strengths, budget or self._new_budget(rows))
@@ -302,20 +308,21 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         tree = cache(lambda table: tree_of_columns(observed, target, table, "aic"))  # the same for all sizes
 
         @cache
-        def built_alike(size: int) -> Network:
+        def built_alike(size: int, columns: tuple[str, ...]) -> Network:
             """Return a network that is the same whatever the rows are: their parts share its plans."""
             if structure == "shared":
                 return self._network(size)
-            return structures.class_mixture(observed, target, rows.states(size, len(self.classes_)), name=hidden)
+            known = {name: observed[name] for name in columns}
+            return structures.class_mixture(known, target, rows.states(size, len(self.classes_)), name=hidden)
 
         def built(size: int, table: Evidence) -> Network:
             if structure in ("shared", "per_class"):
-                alike = built_alike(size)
+                alike = built_alike(size, table.columns)
                 return alike._with_parameters(alike._parameters)
-            states = rows.states(size, len(self.classes_))
+            states, known = rows.states(size, len(self.classes_)), {name: observed[name] for name in table.columns}
             if structure == "tree":
-                return class_hidden_tree(observed, target, states, table, seed=seed, name=hidden)
-            return class_tree_mixture(observed, target, states, tree(table), name=hidden)
+                return class_hidden_tree(known, target, states, table, seed=seed, name=hidden)
+            return class_tree_mixture(known, target, states, tree(table), name=hidden)
 
         is_batch = self._journal is None and hasattr(self, "_kind")  # its tables change with the next one
         temper = bool(self.refine) and structure != "shared" and not is_batch
@@ -397,84 +404,3 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         if frames.is_source(X):
             return self._compared(X, sizes, sample_weight, target=self._column(y))
         return self._compared(X, sizes, sample_weight, self._classes(y))
-
-
-class NaiveBayesClassifier(LatentClassifierBase):
-    """Naive Bayes classifier, with missing values, rows without a class, and columns of any kind.
-
-    Args:
-        smoothing: a Dirichlet count that is added to every cell of every table; priors are not smoothed. Default: 1.0.
-        n_epochs: the maximum number of epochs of EM, which matter only where classes or values are unknown.
-            Default: 100.
-        tol: learning has converged when the log-likelihood per row increases by no more than this in a round of
-            accelerated EM (three epochs; one if cycles > 1). A ConvergenceWarning says if n_epochs is reached first.
-            Default: 1e-05.
-        n_bins: the number of bins of a column with many distinct numbers. Default: 5.
-        max_levels: the maximum number of levels of a text or categorical column; the rarest others become one level.
-            Default: 50.
-        missing_values: a value, or a list of values, that means "missing", besides None and NaN. Unless given, words
-            such as "?", "NA" and "" do, as in files, with a warning; () keeps them as levels. Default: None.
-        schema: the levels and bins of the columns; inferred from the table unless given. Default: None.
-        unseen: how to treat a level, or a column of a mapping, that did not occur in training: "unknown", as a missing
-            value with a warning, or "error". Default: "unknown".
-        effective_size: for `partial_fit`: the largest total weight of all earlier rows, in rows, so that the model
-            follows data that change with time; None for no limit. Default: None.
-        engine: "auto", "cpu", "reference" or "torch". Default: "auto".
-        random_state: for the start where classes are unknown. Default: None.
-        checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
-            Default: None.
-        verbose: whether to show progress. Default: 0.
-
-    Attributes:
-        network_: the Network.
-        schema_: the levels and bins of the columns.
-        classes_: the classes.
-        prototypes_: for each class the distribution of every column (its profile); a dict with `shares` and `baseline`.
-        history_: the History of learning: log-likelihood per epoch, convergence, execution.
-    """
-
-    cycles = 1
-    n_init = 1
-    n_hidden = None
-    _power = 1.0  # nothing hidden, nothing to forget: batches add up to the whole table
-    _least_prior = 1e-100  # a class that was announced may still come
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        name: rule
-        for name, rule in LatentEstimator._parameter_constraints.items()
-        if name not in ("cycles", "n_init", "n_hidden")
-    }
-
-    def __init__(
-        self,
-        *,
-        smoothing: float = 1.0,
-        n_epochs: int = 100,
-        tol: float = 1e-5,
-        n_bins: int = BINS,
-        max_levels: int = MOST_LEVELS,
-        missing_values: Any = None,
-        schema: Schema | None = None,
-        unseen: str = "unknown",
-        effective_size: float | None = None,
-        engine: str = "auto",
-        random_state: Any = None,
-        checkpoint: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.smoothing = smoothing
-        self.n_epochs = n_epochs
-        self.tol = tol
-        self.n_bins = n_bins
-        self.max_levels = max_levels
-        self.missing_values = missing_values
-        self.schema = schema
-        self.unseen = unseen
-        self.effective_size = effective_size
-        self.engine = engine
-        self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.verbose = verbose
-
-    def _network(self, n_hidden: None) -> Network:
-        return structures.naive_bayes(self._observed(), self._class_name(), name=self._hidden_name())

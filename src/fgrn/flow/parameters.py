@@ -230,9 +230,11 @@ def random_start(spec: Specification, parameters: Parameters, seed: int, start: 
     """Draw learnt parameters that are not given at random; `again`: also those drawn before.
 
     Rows, and priors, are drawn from a Dirichlet distribution over their support, not far from uniform. The same seed
-    and start give the same tables whatever else is in the network's history.
+    and start give the same tables whatever else is in the network's history, and with or without tables of one column,
+    in which nothing is random.
     """
     layout = spec.layout
+    *streams, count = np.cumsum([0, *(columns > 1 for _, columns in layout.table_shapes)]).tolist()
     tables = [
         number
         for number, given in enumerate(spec.tables)
@@ -249,7 +251,7 @@ def random_start(spec: Specification, parameters: Parameters, seed: int, start: 
 
     def draw(number: int) -> None:
         support = spec.supports[number]
-        generator = np.random.default_rng([seed, start, number])
+        generator = np.random.default_rng([seed, start, streams[number]])
         form = spec.form(number)
         if form is not None:
             layout.table(values, number)[...] = form.drawn(generator)
@@ -262,11 +264,11 @@ def random_start(spec: Specification, parameters: Parameters, seed: int, start: 
     for _ in in_order(threads, draw, tables):  # each from a seed of its own: the same on any number of threads
         pass
     for number in priors:
-        generator = np.random.default_rng([seed, start, len(spec.tables) + number])
+        generator = np.random.default_rng([seed, start, count + number])
         weights = generator.standard_gamma(START_CONCENTRATION, layout.prior_sizes[number])
         layout.prior(values, number)[...] = weights / weights.sum()
     if spec.leaves is not None and (again or np.array_equal(values[layout.size :], spec.leaves.initial())):
-        generator = np.random.default_rng([seed, start, len(spec.tables) + len(spec.priors)])
+        generator = np.random.default_rng([seed, start, count + len(spec.priors)])
         values[layout.size :] = np.where(spec.learnt_moments, spec.leaves.drawn(generator), values[layout.size :])
     if spec.constraints is not None:
         tables_and_priors = values[: layout.size]

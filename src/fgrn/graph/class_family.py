@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engines import get
+from ..engines import Engine, get
 from ..flow.counts import LocalEStep
 from ..flow.esteps import EStep
 from ..learning.calibration import Calibration
@@ -18,8 +18,9 @@ from ..tables.encoded import Evidence
 from ..tables.frames import UNKNOWN
 from .network import Network
 
-CALLS = 100
-"""The approximate number of E-steps while tables are refined, by which the engine is chosen."""
+CALLS = 1000
+"""The approximate number of E-steps while candidates of one structure are compared, by which the engine is chosen: a
+few dozen for each fold, way and strength of refining, and number of bins or states."""
 
 CALL, TREE_CALL, SUM_CALL = 4e5, 8e5, 6e5
 """The fixed work of an E-step: of a star, of a tree, and the extra if values are missing in a tree; a
@@ -73,24 +74,31 @@ class ClassFamily:
         """See `Family`."""
         history = model.learn(
             rows, epochs=epochs, tolerance=tolerance, accelerate=True, smoothing=self.smoothing_of(model),
-            seed=self.seed, engine=self.engine,
+            seed=self.seed, engine=self._engine(model, rows).name,
         )  # fmt: skip
         return history.epochs
 
     def smoothing_of(self, model: Network) -> Any:
         """Return the smoothing of the tables of a model, in the form of `Network.learn`."""
-        return self.smoothing
+        if not isinstance(self.smoothing, Mapping):
+            return self.smoothing
+        return {name: count for name, count in self.smoothing.items() if name in model.observed}
 
     def size_of(self, model: Network, rows: Evidence) -> tuple[int, int, float]:
-        """See `Family`. Observed values are looked up: a row does not visit all cells of their tables."""
+        """See `Family`. Observed values are looked up: a row does not visit all cells of their tables.
+
+        Columns of one level do not count, so that the choice does not depend on them.
+        """
         plan, states = model._plan(), model.variable(self.hidden).cardinality
-        visited = float(sum(states + model.variable(name).cardinality for name in model.observed))
-        work = CALL + rows.rows * visited + CELL * plan.layout.size
+        levels = [model.variable(name).cardinality for name in model.observed]
+        visited = float(sum(states + count for count in levels if count > 1))
+        cells = plan.layout.size - states * levels.count(1)
+        work = CALL + rows.rows * visited + CELL * cells
         if plan.is_factor.any():
             missing = float(np.mean(np.asarray(rows.codes) == UNKNOWN))
             visited = min(visited * (1 + SUMMED_OUT * missing), plan.work - plan.layout.size)
             calls = TREE_CALL + (SUM_CALL if missing else 0.0)
-            work = calls + rows.rows * visited + TREE_CELL * plan.layout.size
+            work = calls + rows.rows * visited + TREE_CELL * cells
         return states, model.free_parameters, work
 
     def overhead(self, columns: int, again: bool) -> tuple[float, float]:
@@ -108,11 +116,16 @@ class ClassFamily:
         both = (self._estep(model, known), self._estep(model, known.without(self.target)))
         return Conditional(model._spec, model._parameters.values, *both, states)
 
+    def _engine(self, model: Network, rows: Evidence) -> Engine:
+        """Return the engine for all E-steps over some rows; the work of one of them would say too little."""
+        return engine_for(self.engine, model._plan(), CALLS * rows.rows)
+
     def _estep(self, model: Network, rows: Evidence) -> EStep:
         plan = model._plan()
         encoded = model._encode_rows(plan, rows)
-        engine = engine_for(self.engine, plan, CALLS * encoded.rows)
-        return model._estep(engine, plan, model._programs_for(plan, (), encoded), expect=True)(encoded)
+        return model._estep(self._engine(model, rows), plan, model._programs_for(plan, (), encoded), expect=True)(
+            encoded
+        )
 
     def with_tables(self, model: Network, values: np.ndarray) -> Network:
         """See `Family`."""

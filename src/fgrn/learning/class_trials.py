@@ -18,7 +18,6 @@ from .cross_validation import PartedRows
 from .incomplete_rows import (
     MOST_HELD_OUT,
     IncompletePredictions,
-    known_values,
     seconds_to_keep,
     with_hidden_values,
     with_level_factors,
@@ -192,7 +191,7 @@ class Trial:
         refined, general = (
             geometric_mean([self.family.chances(model, asked) for model in some]) for some in (ready, [self._learnt])
         )
-        return IncompletePredictions(refined, general, known_values(asked), classes, rows.row_weights)
+        return IncompletePredictions(refined, general, asked.known_values(), classes, rows.row_weights)
 
 
 @dataclass(frozen=True)

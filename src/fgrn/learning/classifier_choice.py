@@ -23,7 +23,7 @@ from .choice_budget import Budget
 from .class_trials import ITERATIONS, REFINED_ROWS, Family, Recipe, Refinement, Trial, mean_model
 from .criteria import EQUAL, ClassCandidate, ClassSelection
 from .cross_validation import MOST_ROWS, PartedRows, mean_and_error
-from .incomplete_rows import ENOUGH_HELD_OUT, IncompletePredictions, best_refined_weight, known_values
+from .incomplete_rows import ENOUGH_HELD_OUT, IncompletePredictions, best_refined_weight
 
 STRENGTHS = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 """The strengths of the penalty, the strongest first."""
@@ -258,7 +258,7 @@ class ClassSearch:
         Of the seconds that are left it uses half at most, and keeps as many as it used, to do the same with all rows.
         """
         family, rows, budget = self.best_family, self.rows, self.budget
-        known = known_values(rows.table.without(rows.target))
+        known = rows.table.known_values([rows.target])
         mean = float(np.average(known, weights=rows.table.row_weights * (rows.classes >= 0)))
         usual = round(mean, 9)  # of complete rows it is their number of columns, whatever their weights
         if not usual or self.recipe.changes_nothing:

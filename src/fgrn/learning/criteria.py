@@ -275,6 +275,12 @@ class ClassSelection:
     def _notes(self) -> list[str]:
         """What the columns of the table mean, which candidates it shows, and how the best is used."""
         notes = ["log-loss: of the class in held-out rows, smaller is better; +/-: its standard error"]
+        shown_losses = [float(f"{one.log_loss:.4f}") for one in (self.best, *self._best_of_each())]
+        if min(shown_losses) < shown_losses[0]:
+            notes.append(
+                f"best: log-losses that are smaller by less than {EQUAL:.1%} do not count, and of such candidates the "
+                "first, which has the fewest states, is chosen"
+            )
         if any(one.towards for one in self._best_of_each()):
             notes.append(
                 "refined: the tables were learnt again to predict the class; a penalty of this strength keeps them "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -41,9 +42,9 @@ class PartedRows:
     copies: float
 
     @classmethod
-    def of(cls, table: Evidence, target: str, seed: int) -> PartedRows:
-        """Return the rows of a table, assigned to folds class by class."""
-        different, copies = _different_rows(table)
+    def of(cls, table: Evidence, target: str, seed: int, ignored: Collection[str] = ()) -> PartedRows:
+        """Return the rows of a table, without the `ignored` columns, assigned to folds class by class."""
+        different, copies = _different_rows(table, ignored)
         order = np.random.default_rng([seed, 1]).permutation(different.rows)
         different, copies = different.take(order), copies[order]
         classes = different.codes[:, different.columns.index(target)]
@@ -113,13 +114,15 @@ def _multiples(ends: np.ndarray, parts: int, part: int) -> np.ndarray:
     return np.maximum(0, np.ceil((ends - part) / parts))
 
 
-def _different_rows(table: Evidence) -> tuple[Evidence, np.ndarray]:
+def _different_rows(table: Evidence, ignored: Collection[str]) -> tuple[Evidence, np.ndarray]:
     """Return the distinct rows with their weights, sorted by value, and the number of copies of each.
 
     Weights that are whole numbers are copies; others (of surveys) are not.
     """
     some = table.take(slice(None, None, 1 if table.in_memory else max(1, table.rows // (4 * MOST_ROWS))))
     some = some.take(np.flatnonzero(some.row_weights > 0))
+    for column in ignored:
+        some = some.without(column)
     different = merged(some, always=True) or some
     if (some.row_weights == np.round(some.row_weights)).all():
         return different, different.row_weights

@@ -75,12 +75,6 @@ def with_hidden_values(rows: Evidence, target: str, seed: int, most: int = MOST_
     return replace(some, codes=codes, row_weights=some.row_weights / times)
 
 
-def known_values(rows: Evidence) -> np.ndarray:
-    """Return the number of known values of each row."""
-    found: np.ndarray = (rows.codes != UNKNOWN).sum(axis=1)
-    return found
-
-
 def with_level_factors(
     family: Family,
     model: Any,

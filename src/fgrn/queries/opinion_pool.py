@@ -42,7 +42,7 @@ class OpinionPool:
 
         Args:
             data: the rows: a mapping of columns, of labels, codes or weights, or any other table.
-            names: of the variables; their own values do not count as known.
+            names: of the variables; their own values do not count as known, nor do those of variables with one state.
             way: "marginal", or another kind of message.
             engine: which runs the models.
         """
@@ -79,7 +79,8 @@ class OpinionPool:
         impossible = np.logical_or.reduce([one.impossible for one in found])
         if self.general is None or self.weight is None:
             return means, impossible
-        shares = self.weight.weights(data.known_values(names))
+        constant = (one.name for one in self.general.variables if one.cardinality == 1)
+        shares = self.weight.weights(data.known_values({*names, *constant}))
         incomplete = np.flatnonzero(shares < 1)
         if len(incomplete):
             every = len(incomplete) == len(shares)

@@ -26,6 +26,7 @@ from .columns import (
 from .distinct_values import Distinct
 from .equal_values import distinct
 from .missing import is_missing_word
+from .number_spelling import number_spelling, warn_of_numbers_as_words
 
 PLACE = re.compile(r"x\d+")
 """The name of a column that has none, by its place: x0, x1, ..."""
@@ -91,6 +92,7 @@ def inferred_column(
         raise table_warnings.too_many_levels(name, levels, rows, what, len(found) != len(levels))
     levels = [_storable_level(level, name) for level in levels]
     if categories is None:
+        warn_of_numbers_as_words(name, levels)
         levels.sort(key=lambda value: (isinstance(value, str), value))
     return Column(name, tuple(levels), missing=used, ordered=ordered)
 
@@ -130,14 +132,14 @@ def _with_other(
     while other in levels or other in missing:
         other += "_"
     share = sum(frequent[level] for level in ranked[most - 1 :]) / max(sum(frequent.values()), 1e-300)
-    as_text = table_warnings.are_numbers_as_text(levels)
+    spelt = number_spelling(levels)
     warn(
-        f"{len(levels):,} levels are many{', and are numbers written as text' if as_text else ''}. "
+        f"{len(levels):,} levels are many{'' if spelt is None else f', and are {spelt.what}'}. "
         f"The {len(levels) - most + 1:,} rarest, in {share:.1%} of the rows, are one "
         f"level, {other!r}.",
         ManyLevelsWarning,
         column=name,
-        remedies=(table_warnings.NUMBERS if as_text else "", Remedy("keep them all", max_levels=len(levels))),
+        remedies=("" if spelt is None else spelt.remedy, Remedy("keep them all", max_levels=len(levels))),
     )
     return Column(name, (*(_storable_level(level, name) for level in kept), other), missing=missing, other=other)
 

@@ -15,15 +15,10 @@ from . import frames
 from .columns import Column, checked_dictionary, row_of
 from .distinct_values import Distinct
 from .missing import is_missing_word
+from .number_spelling import number_spelling
 
 DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})(?!\d)")
 """How a date begins: 2024-03-01, 1.3.2024 or 03/01/2024."""
-
-CODE = re.compile(r"\s*[+-]?0\d")
-"""How a code such as 007 begins."""
-
-NUMBERS = "turn them into numbers, which are put into bins"
-"""What to do about numbers that are text."""
 
 MOST_LISTED = 3
 """The most columns that one warning lists."""
@@ -163,11 +158,6 @@ def _no_text(value: str, **place: Any) -> SchemaError:
     )
 
 
-def are_numbers_as_text(levels: Iterable[Any]) -> bool:
-    """Return whether all levels are numbers that were given as text; codes such as 007 are none."""
-    return all(isinstance(level, str) and is_number(level) and not CODE.match(level) for level in levels)
-
-
 def too_many_levels(name: str, levels: Sequence[Any], rows: int, what: str, unused: bool) -> SchemaError:
     """Return the error for a column of words with more levels than are allowed.
 
@@ -187,11 +177,11 @@ def too_many_levels(name: str, levels: Sequence[Any], rows: int, what: str, unus
             column=name,
             remedies=("make a number or a part of them a column, such as the year, the month or the weekday", out),
         )
-    if are_numbers_as_text(levels):
+    if (spelt := number_spelling(levels)) is not None:
         return SchemaError(
-            f"{many} are numbers written as text.",
+            f"{many} are {spelt.what}.",
             column=name,
-            remedies=(NUMBERS, out, Remedy("allow so many levels", max_levels=len(levels))),
+            remedies=(spelt.remedy, out, Remedy("allow so many levels", max_levels=len(levels))),
         )
     return SchemaError(
         f"{many} {'looks like an identifier' if len(levels) > rows / 2 else 'are many levels'}.",
