@@ -23,6 +23,7 @@ from .kernels.arguments import (
     ChainTables,
     KnownRows,
     PathRows,
+    SortedEntries,
     StarRows,
     StarWork,
     Tapes,
@@ -290,9 +291,11 @@ class Prepared:
         self._star_work.append((work, careful))
 
     @cached_property
-    def star_blocks(self) -> np.ndarray:
-        """Return where blocks of rows begin, and the number of rows."""
-        return np.array([*(block.start for block in self.blocks), self.evidence.rows], dtype=np.int64)
+    def star_order(self) -> SortedEntries:
+        """Return the entries of packs in pieces of rows, sorted by their codes."""
+        known, region = self.star_rows(slice(0, self.evidence.rows)), self.tape.regions[0]
+        most = max(pack.codes for pack in region.packs)
+        return star_counts.sorted_entries(known, self.blocks, region.rows, most, region.stride)
 
     @cached_property
     def star_groups(self) -> np.ndarray:
@@ -304,7 +307,8 @@ class Prepared:
         """See `fgrn.engines.CountsTogether`: possible for stars in memory whose epochs are not too long."""
         if self.kernel != "star" or self.evidence.disk is not None or not self.evidence.rows:
             return False
-        return self.visited * self.evidence.rows <= star_counts.MOST_WORK
+        rows, packs = self.evidence.rows, sum(len(region.packs) for region in self.tape.regions)
+        return self.visited * rows <= star_counts.MOST_WORK and packs * rows <= star_counts.MOST_ENTRIES
 
     def epochs_of_each(
         self, requests: Sequence[EpochRequest], expect: bool, mstep: MStep | None

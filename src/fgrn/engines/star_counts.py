@@ -20,6 +20,7 @@ import numpy as np
 from . import kernels
 from .kernels.arguments import (
     CarefulProduct,
+    SortedEntries,
     StarEpochs,
     StarRoom,
     StarRows,
@@ -32,7 +33,7 @@ from .kernels.basics import code_for
 from .kernels.teams import team_numbers
 from .packs import PackPlan, aligned_empty, aligned_zeros, no_packs, padded
 from .protocol import EpochCounts, EpochRequest, MStep, RowCounts
-from .row_blocks import call_helpers
+from .row_blocks import blocks_of_rows, call_helpers
 
 if TYPE_CHECKING:
     from .cpu import Prepared
@@ -45,8 +46,17 @@ EPOCHS_AHEAD, SILENT_EPOCHS, WORK_AHEAD, CELLS_AHEAD = 16, 128, 2**23, 2**20
 states visited in these (about ten milliseconds); and cells of the counts of all vectors and epochs, 8 MiB.
 """
 
-MOST_WORK = 2**26
-"""States visited in an epoch that is run by one call, at most: longer ones can be interrupted between blocks."""
+MOST_WORK, MOST_ENTRIES = 2**29, 2**24
+"""States visited in an epoch that is run by one call, at most, a quarter of a second; longer ones can be interrupted
+between blocks. And entries of packs, which take 4 bytes each when they are sorted, too.
+"""
+
+ROWS_OF_CODE, PIECE_BYTES = 8, (2**16, 2**19)
+"""A piece of rows, whose products are added code by code: rows of each code, and bytes of products, at least and most.
+"""
+
+MOST_ROOM = 2**23
+"""Cells of the counts of all blocks under all vectors of parameters that threads work on at a time, at most."""
 
 WORK_OF_THREAD = 2**17
 """States visited in a call for which another thread is woken, which takes as long as visiting half of them."""
@@ -77,6 +87,7 @@ class StarSizes(NamedTuple):
     posteriors: int
     stride: int
     blocks: int
+    rows: int  # of the longest piece
 
 
 def star_room(sizes: StarSizes, vectors: int) -> StarRoom:
@@ -92,9 +103,7 @@ def star_room(sizes: StarSizes, vectors: int) -> StarRoom:
 
 def star_scratch(sizes: StarSizes, threads: int) -> StarScratch:
     """Make scratch arrays for so many threads, each in lines of the cache that no other thread writes to."""
-    plan = sizes.plan
-    rows = max(1, STAR_BYTES // (8 * sizes.stride))
-    rows = rows if rows < 8 else rows // 8 * 8
+    plan, rows = sizes.plan, _cells_of_lines(sizes.rows)
     lengths = *map(_cells_of_lines, (plan.columns, plan.codes, plan.folded, rows * sizes.stride)), rows, rows
     columns, codes, *others = (aligned_zeros(threads * length).reshape(threads, length) for length in lengths)
     return StarScratch(columns, codes.view(np.int64), *others)
@@ -103,6 +112,21 @@ def star_scratch(sizes: StarSizes, threads: int) -> StarScratch:
 def _cells_of_lines(cells: int) -> int:
     """Return the number of cells rounded up to whole lines of the cache."""
     return -(-cells // 8) * 8
+
+
+def sorted_entries(known: StarRows, blocks: Sequence[slice], codes: int, most: int, stride: int) -> SortedEntries:
+    """Return the entries of packs in pieces of rows, sorted by codes: `codes` in all, at `most` in a pack."""
+    least, longest = (size // (8 * stride) for size in PIECE_BYTES)
+    size = min(max(ROWS_OF_CODE * most, least, 1), max(longest, 1), 2**16)  # rows of a piece have 16 bits
+    pieces = [blocks_of_rows(block.stop - block.start, size) for block in blocks]
+    begins = [block.start + piece.start for block, some in zip(blocks, pieces, strict=True) for piece in some]
+    order = SortedEntries(
+        np.concatenate([[0], np.cumsum([len(some) for some in pieces])]).astype(np.int64),
+        np.array([*begins, len(known.bounds[0]) - 1], dtype=np.int64),
+        np.empty(len(known.entries), dtype=np.uint16), np.empty((len(begins), codes + 1), dtype=np.uint64),
+    )  # fmt: skip
+    kernels.sort_entries(known.entries, known.bounds[0], order.begins, order.rows, order.offsets)
+    return order
 
 
 def groups_of_packs(plan: PackPlan) -> np.ndarray:
@@ -176,10 +200,13 @@ def star_call(mine: Prepared, known: StarRows, mstep: MStep, kind: tuple[int, in
         if call.kind == kind and call.task.known is known and call.task.update is mstep:
             return call
     count, most, expect, threads, each = kind
-    cells, first = mine.plan.layout.size, mine.tape.regions[0]
-    sizes = StarSizes(mine.packing, mine.tape.joint_size, mine.tape.posteriors, first.stride, len(mine.blocks))
+    cells, order = mine.plan.layout.size, mine.star_order
+    sizes = StarSizes(
+        mine.packing, mine.tape.joint_size, mine.tape.posteriors, mine.tape.regions[0].stride, len(mine.blocks),
+        int(np.diff(order.begins).max()),
+    )  # fmt: skip
     task = StarTask(
-        known, mine.weights_of(slice(0, mine.evidence.rows)), mine.star_blocks, mine.packing.packing, mine.maps,
+        known, mine.weights_of(slice(0, mine.evidence.rows)), order, mine.packing.packing, mine.maps,
         mine.star_groups, mine.star_sizes, expect, mstep,
     )  # fmt: skip
     arrays = (
@@ -191,11 +218,12 @@ def star_call(mine: Prepared, known: StarRows, mstep: MStep, kind: tuple[int, in
 
 def threads_of_call(mine: Prepared, known: StarRows, requests: Sequence[EpochRequest], most: int) -> tuple[int, bool]:
     """Return the number of threads for a call, and whether each of them takes vectors of parameters of its own."""
-    count, blocks = len(requests), len(mine.star_blocks) - 1
+    count, blocks = len(requests), len(mine.blocks)
     epochs = sum(min(one.epochs, most) for one in requests)
     threads = min(mine.threads, max(1, epochs * visited_states(mine, known) // WORK_OF_THREAD))
-    each = threads > 1 and (count >= threads or count > blocks)
-    return (min(threads, count) if each else min(threads, blocks)), each
+    rooms = MOST_ROOM // (blocks * mine.tape.joint_size)
+    each = threads > 1 and rooms > 1 and (count >= threads or count > blocks)
+    return (min(threads, count, rooms) if each else min(threads, blocks)), each
 
 
 def visited_states(mine: Prepared, known: StarRows) -> int:
@@ -250,10 +278,12 @@ def compile_star() -> None:
     rows = StarRows(
         np.zeros(0, dtype=np.uint16), np.zeros((1, 1), dtype=np.uint64), np.zeros(0, dtype=np.int32), NOTHING
     )
-    sizes = StarSizes(PackPlan(no_packs(), 0, 0, 0, 0, 0), 0, 0, 8, 1)
+    sizes = StarSizes(PackPlan(no_packs(), 0, 0, 0, 0, 0), 0, 0, 8, 1, 1)
+    places = np.zeros(2, dtype=np.int64)
+    order = SortedEntries(places, places, np.zeros(0, dtype=np.uint16), np.zeros((1, 1), dtype=np.uint64))
     task = StarTask(
-        rows, NOTHING, np.zeros(2, dtype=np.int64), sizes.plan.packing, np.zeros(0, dtype=np.uint64),
-        groups_of_packs(sizes.plan), (np.uint64(0), np.uint64(0)), True, NO_UPDATE,
+        rows, NOTHING, order, sizes.plan.packing, np.zeros(0, dtype=np.uint64), groups_of_packs(sizes.plan),
+        (np.uint64(0), np.uint64(0)), True, NO_UPDATE,
     )  # fmt: skip
     _star_code((task, star_room(sizes, 1), star_scratch(sizes, 1), star_epochs(1, 1, 0, 0), team_numbers(), 0))
 

@@ -21,7 +21,7 @@ from .chains import scan, viterbi
 from .cliques import cliques
 from .cycles import recount
 from .matrix_sweeps import matrix_sweeps
-from .packing import joint_tables, pack, prior_counts, unpacked
+from .packing import joint_tables, pack, prior_counts, sort_entries, unpacked
 from .stars import star, star_block, star_messages
 from .trees import tree
 
@@ -33,6 +33,7 @@ __all__ = [
     "prior_counts",
     "recount",
     "scan",
+    "sort_entries",
     "star",
     "star_block",
     "star_messages",

@@ -86,11 +86,26 @@ class CarefulProduct(NamedTuple):
     exponent: np.ndarray
 
 
+class SortedEntries(NamedTuple):
+    """The entries of packs in each piece of rows, sorted by their codes; see `packing.sort_entries`.
+
+    blocks    the first piece of each block of rows, and the number of pieces
+    begins    the first row of each piece, and the number of rows
+    rows      the row of each entry, counted from the first of its piece
+    offsets   (pieces, codes + 1): where the entries of a code begin
+    """
+
+    blocks: np.ndarray
+    begins: np.ndarray
+    rows: np.ndarray
+    offsets: np.ndarray
+
+
 class StarTask(NamedTuple):
     """What epochs of a star are computed from, beside the parameters.
 
     known, weights   the evidence in all rows, and their weights
-    blocks           where each block of rows begins, and the number of rows
+    order            the entries of packs in pieces of rows, sorted by their codes
     packing, maps    the packs, and the index vectors of the plan
     groups           (groups + 1, 3): the first pack of a group of packs, its first leaf and its first fold
     sizes            the first fields of `StarTables`
@@ -100,7 +115,7 @@ class StarTask(NamedTuple):
 
     known: StarRows
     weights: np.ndarray
-    blocks: np.ndarray
+    order: SortedEntries
     packing: Packing
     maps: np.ndarray
     groups: np.ndarray

@@ -46,6 +46,32 @@ def pack(codes, first, rows, packs, leaves, work, entries, ends, before):
     return count
 
 
+@kernel
+def sort_entries(entries, bounds, begins, rows, offsets):
+    """Sort the entries of each piece of rows by their codes, those of a code by rows.
+
+    Writes, for each entry in this order, its row in the piece and, (pieces, codes + 1), where those of a code begin.
+    `bounds` are the first entry of each row, `begins` the first row of each piece.
+    """
+    for piece in range(len(begins) - 1):
+        first, last, place = begins[piece], begins[piece + 1], offsets[piece]
+        place[:] = 0
+        for entry in range(bounds[first], bounds[last]):
+            place[np.uint64(entries[entry]) + ONE] += ONE
+        place[0] = bounds[first]
+        for code in range(1, len(place)):
+            place[code] += place[code - 1]
+        for row in range(first, last):
+            for entry in range(bounds[row], bounds[row + 1]):
+                code = np.uint64(entries[entry])
+                rows[place[code]] = row - first
+                place[code] += ONE
+        for after in range(1, len(place)):  # each has moved to where the next code begins
+            code = len(place) - after
+            place[code] = place[code - 1]
+        place[0] = bounds[first]
+
+
 @once
 def leaf_columns(values, leaf, states, stride, columns, exponents):
     """Copy the columns of a leaf's table, one per code, each times the power of two that brings its largest near 1.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from .arguments import StarTables, StarWork
-from .basics import FAINT, LOG_TWO, ZERO, compact, inner, kernel, once
+from .basics import FAINT, LOG_TWO, ONE, ZERO, compact, inner, kernel, once
 from .gathers import mend_star_products, shift_of, star_products
 from .packing import add_packs, add_unknown, fill_packs, find_posterior, log_of_exponents
 from .teams import DONE, ENDED, IDLE_LOOKS, PUBLISHED, STAGE, add_at_once, claim, number_now, pause
-from .vectors import copied, projected, scaled, scattered, set_all
+from .vectors import collected, copied, projected, scaled, scattered, set_all
 
 
 @kernel
@@ -122,17 +122,35 @@ def update_lines(lines, smoothing, learnt, least, first, last, counts, values, o
 
 
 @inner
-def count_star_block(first, last, known, weights, tables, work, counts):
-    """Count the packs in a block of rows; returns its log-likelihood, and whether no product is faint."""
+def count_star_block(block, order, known, weights, tables, work, counts):
+    """Count the packs in a block of rows; returns its log-likelihood, and whether no product is faint.
+
+    In pieces of rows whose products stay in the second-level cache: all are made, and then added code by code.
+    """
+    stride, norms, factors = tables.stride, work.norms, work.taken
     set_all(counts, ZERO, 0.0, np.uint64(len(counts)))
-    likelihood, product, at_once = 0.0, 1.0, len(work.norms)
-    for begin in range(first, last, at_once):
-        rows = min(at_once, last - begin)
-        if not star_products(begin, rows, known, tables, work):
+    likelihood, product = 0.0, 1.0
+    for piece in range(order.blocks[block], order.blocks[block + 1]):
+        first, offsets = order.begins[piece], order.offsets[piece]
+        rows = order.begins[piece + 1] - first
+        if not star_products(first, rows, known, tables, work):
             return 0.0, False
-        likelihood, product = add_star_rows(
-            begin, rows, known, tables.stride, work, weights, counts, likelihood, product
-        )
+        for r in range(rows):
+            weight = weights[first + r]
+            factors[r] = weight / norms[r]
+            if weight == 1.0:
+                product *= norms[r]
+                if product < FAINT or product > 1.0 / FAINT:
+                    likelihood += np.log(product)
+                    product = 1.0
+            elif weight != 0.0:
+                likelihood += weight * np.log(norms[r])
+        for code in range(np.uint64(len(offsets) - 1)):
+            if offsets[code] != offsets[code + ONE]:
+                collected(
+                    work.products, stride, factors, order.rows, offsets[code], offsets[code + ONE], counts,
+                    code * stride,
+                )  # fmt: skip
     return likelihood + np.log(product), True
 
 
@@ -171,9 +189,8 @@ def star(task, room, scratch, requests, team, number):
             values = requests.values[vector] if epoch == 0 else requests.updated[at - 1]
             if stage == COUNT:
                 likelihoods[piece], counted = count_star_block(
-                    task.blocks[piece], task.blocks[piece + 1], task.known, task.weights, tables, work,
-                    room.counts[r, piece],
-                )  # fmt: skip
+                    piece, task.order, task.known, task.weights, tables, work, room.counts[r, piece]
+                )
                 if not counted:
                     room.faults[r, 0] = 1
             elif stage == JOIN:
@@ -207,7 +224,7 @@ def star(task, room, scratch, requests, team, number):
         # the stage is over: this thread goes on to the next one
         at = vector * most + epoch
         if stage == JOIN:
-            stage, pieces = COUNT, len(task.blocks) - 1
+            stage, pieces = COUNT, len(likelihoods)
         elif stage == COUNT and room.faults[r, 0]:
             stage = VECTOR
             room.faults[r, 2] = 1

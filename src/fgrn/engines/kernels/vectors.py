@@ -102,6 +102,38 @@ def scattered(typing_context, x, at, factor, counts, start, stride, entries, beg
 
 
 @intrinsic
+def collected(typing_context, x, stride, factors, rows, begin, end, out, at):
+    """Add factor * x of the rows in `rows`, from `begin` to `end`, to a row of `out`, which is in registers meanwhile.
+
+    The same bits as `scattered`, row after row.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        x, factors, rows, out = (pointer(context, builder, signature, arguments, k) for k in (0, 2, 3, 6))
+        stride, begin, end, target = (arguments[k] for k in (1, 4, 5, 7))
+
+        def piece(at: Any, widths: tuple[int, ...]) -> None:
+            def add(number: Any, sums: Values) -> Values:
+                row = builder.zext(builder.load(builder.gep(rows, [number])), stride.type)
+                factor = builder.load(builder.gep(factors, [row]))
+                values = load_all(builder, x, builder.add(at, builder.mul(row, stride)), widths)
+                three = zip(sums, values, widths, strict=True)
+                return tuple(
+                    builder.fadd(builder.fmul(spread(builder, factor, width), value), total)
+                    for total, value, width in three
+                )
+
+            place = builder.add(target, at)
+            sums = each_number(builder, begin, end, add, load_all(builder, out, place, widths))
+            store_all(builder, sums, out, place, widths)
+
+        pieces(builder, stride, ROW_PIECES, piece)
+        return context.get_dummy_value()
+
+    return types.void(x, stride, factors, rows, begin, end, out, at), code
+
+
+@intrinsic
 def projected(typing_context, x, at, y, start, stride):
     """Return the sum of x * y over a row of a joint table: `dot`, with one horizontal sum for a short row."""
 
