@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 STAR_BYTES = 2**13
 """Of the products of one block of rows of a star: they stay in the first-level cache until they are scattered."""
 
-EPOCHS_AHEAD, SILENT_EPOCHS, WORK_AHEAD, CELLS_AHEAD = 16, 128, 2**23, 2**20
+EPOCHS_AHEAD, SILENT_EPOCHS, WORK_AHEAD, CELLS_AHEAD = 16, 128, 2**26, 2**20
 """What a call runs ahead for each vector of parameters, at most: epochs, and those if all but the last are silent;
-states visited in these (about ten milliseconds); and cells of the counts of all vectors and epochs, 8 MiB.
+states visited in these (about 50 milliseconds); and cells of the counts of all vectors and epochs, 8 MiB.
 """
 
 MOST_WORK, MOST_ENTRIES = 2**29, 2**24
@@ -149,13 +149,13 @@ def groups_of_packs(plan: PackPlan) -> np.ndarray:
 class StarCall(NamedTuple):
     """The arguments of a call of the kernel, which the next call may use again: other arrays would be slow at first.
 
-    kind     what they depend on: vectors, epochs, whether missing values are expected, threads, and whether each of
-             them takes vectors of its own
+    kind     what they depend on: vectors, epochs, how many of these are kept, whether missing values are expected,
+             threads, and whether each of them takes vectors of its own
     code     the machine code of the kernel
     task     and `room`, `scratch`, `epochs`: see `kernels.arguments`
     """
 
-    kind: tuple[int, int, bool, int, bool]
+    kind: tuple[int, int, int, bool, int, bool]
     code: Callable[..., Any]
     task: StarTask
     room: StarRoom
@@ -171,8 +171,9 @@ def epochs_of_each(
         return [[] for _ in requests]
     known = mine.star_rows(slice(0, mine.evidence.rows))
     count, most = len(requests), 1 if mstep is None else epochs_at_most(mine, known, requests)
+    kept = min(most, 2) if all(one.silent for one in requests) else most
     threads, each = threads_of_call(mine, known, requests, most)
-    call = star_call(mine, known, NO_UPDATE if mstep is None else mstep, (count, most, expect, threads, each))
+    call = star_call(mine, known, NO_UPDATE if mstep is None else mstep, (count, most, kept, expect, threads, each))
     epochs = call.epochs
     for vector, one in enumerate(requests):
         epochs.values[vector] = one.values
@@ -185,12 +186,12 @@ def epochs_of_each(
         call_helpers(threads - 1, lambda number: call.code(*arguments, number))
     call.code(*arguments, 0)
     mine.has_faint_rows = bool(call.room.faults[:, 2].any())
-    found = [_epochs_from(one, epochs, vector, vector * most) for vector, one in enumerate(requests)]
+    found = [_epochs_from(one, epochs, vector) for vector, one in enumerate(requests)]
     mine.star_calls.append(call)
     return found
 
 
-def star_call(mine: Prepared, known: StarRows, mstep: MStep, kind: tuple[int, int, bool, int, bool]) -> StarCall:
+def star_call(mine: Prepared, known: StarRows, mstep: MStep, kind: tuple[int, int, int, bool, int, bool]) -> StarCall:
     """Take arguments for a call of the kernel; `star_calls` receives them back. New ones if those there do not fit."""
     try:
         call = mine.star_calls.pop()
@@ -199,7 +200,7 @@ def star_call(mine: Prepared, known: StarRows, mstep: MStep, kind: tuple[int, in
     else:
         if call.kind == kind and call.task.known is known and call.task.update is mstep:
             return call
-    count, most, expect, threads, each = kind
+    count, most, kept, expect, threads, each = kind
     cells, order = mine.plan.layout.size, mine.star_order
     sizes = StarSizes(
         mine.packing, mine.tape.joint_size, mine.tape.posteriors, mine.tape.regions[0].stride, len(mine.blocks),
@@ -211,7 +212,7 @@ def star_call(mine: Prepared, known: StarRows, mstep: MStep, kind: tuple[int, in
     )  # fmt: skip
     arrays = (
         star_room(sizes, threads if each else 1), star_scratch(sizes, threads),
-        star_epochs(count, most, cells, cells if len(mstep.lines) else 0),
+        star_epochs(count, most, kept, cells, cells if len(mstep.lines) else 0),
     )  # fmt: skip
     return StarCall(kind, _star_code((task, *arrays, team_numbers(), 0)), task, *arrays)
 
@@ -233,36 +234,41 @@ def visited_states(mine: Prepared, known: StarRows) -> int:
 
 def epochs_at_most(mine: Prepared, known: StarRows, requests: Sequence[EpochRequest]) -> int:
     """Return the number of epochs that a call runs from each of several vectors of parameters, at most."""
-    asked = max(min(one.epochs, SILENT_EPOCHS if one.silent else EPOCHS_AHEAD) for one in requests)
     cells = CELLS_AHEAD // (len(requests) * max(1, mine.plan.layout.size))
-    return max(1, min(asked, WORK_AHEAD // max(1, visited_states(mine, known)), cells))
+    limit = SILENT_EPOCHS if all(one.silent for one in requests) else min(EPOCHS_AHEAD, cells)
+    asked = max(one.epochs for one in requests)
+    return max(1, min(asked, limit, WORK_AHEAD // max(1, visited_states(mine, known))))
 
 
-def star_epochs(vectors: int, epochs: int, cells: int, updated: int) -> StarEpochs:
-    """Make room for some epochs of each of several vectors of so many cells, and for so many updated cells."""
-    rows = vectors * epochs
+def star_epochs(vectors: int, epochs: int, kept: int, cells: int, updated: int) -> StarEpochs:
+    """Make room for some epochs of each of several vectors of so many cells, and for so many updated cells.
+
+    The counts and parameters of the last epochs are `kept`.
+    """
     return StarEpochs(
         np.empty((vectors, cells)), np.empty((vectors, 2)), np.empty((vectors, 3), dtype=np.int64),
-        np.empty((rows, cells)), np.empty(rows), np.empty((rows, updated)),
+        np.empty((vectors * kept, cells)), np.empty(vectors * epochs), np.empty((vectors * kept, updated)),
     )  # fmt: skip
 
 
-def _epochs_from(request: EpochRequest, found: StarEpochs, vector: int, first: int) -> list[EpochCounts]:
-    """Return the epochs that the kernel ran from one of several vectors of parameters, in arrays of their own.
-
-    `first` is the row of the first of them.
-    """
+def _epochs_from(request: EpochRequest, found: StarEpochs, vector: int) -> list[EpochCounts]:
+    """Return the epochs that the kernel ran from one of several vectors of parameters, in arrays of their own."""
     _, counted, updates = found.numbers[vector].tolist()
-    likelihoods, values = found.likelihoods[first : first + counted].tolist(), request.values
+    vectors = len(found.values)
+    likelihoods = found.likelihoods.reshape(vectors, -1)[vector, :counted].tolist()
+    counts, updated = (
+        rows.reshape(vectors, len(rows) // vectors, -1)[vector] for rows in (found.counts, found.updated)
+    )
     skipped = counted - 1 if request.silent and counted else 0
-    if skipped:
-        values = _read_only(found.updated[first + skipped - 1])
+    values = _read_only(updated[(skipped - 1) % len(updated)]) if skipped else request.values
     epochs = []
     for epoch in range(skipped, counted):
-        updated = _read_only(found.updated[first + epoch]) if epoch < updates else None
-        counts = RowCounts(found.counts[first + epoch].copy(), likelihoods[epoch], NO_ROWS)
-        epochs.append(EpochCounts(values, counts, updated, likelihoods[:skipped]))
-        values = values if updated is None else updated
+        at = epoch % len(counts)
+        after = _read_only(updated[at]) if epoch < updates else None
+        epochs.append(
+            EpochCounts(values, RowCounts(counts[at].copy(), likelihoods[epoch], NO_ROWS), after, likelihoods[:skipped])
+        )
+        values = values if after is None else after
     return epochs
 
 
@@ -285,7 +291,7 @@ def compile_star() -> None:
         rows, NOTHING, order, sizes.plan.packing, np.zeros(0, dtype=np.uint64), groups_of_packs(sizes.plan),
         (np.uint64(0), np.uint64(0)), True, NO_UPDATE,
     )  # fmt: skip
-    _star_code((task, star_room(sizes, 1), star_scratch(sizes, 1), star_epochs(1, 1, 0, 0), team_numbers(), 0))
+    _star_code((task, star_room(sizes, 1), star_scratch(sizes, 1), star_epochs(1, 1, 1, 0, 0), team_numbers(), 0))
 
 
 STAR_CODE: dict[np.dtype, Callable[..., Any]] = {}

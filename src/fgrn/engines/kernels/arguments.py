@@ -165,9 +165,10 @@ class StarEpochs(NamedTuple):
     limits        (vectors, 2): the epochs of a vector end when the log-likelihood of the first is below the first
                   number, or that of a later one gains less than the second
     numbers       (vectors, 3): of epochs, at most; of those that were counted; of those with updated parameters
-    counts        (vectors * most, cells): the expected counts of each epoch; `most` epochs of a vector, then the next
-    likelihoods   (vectors * most,): the log-likelihood under the parameters that the epoch begins with
-    updated       (vectors * most, cells): the parameters after each epoch
+    counts        (vectors * kept, cells): the expected counts of the last epochs of each vector: epoch e is in row
+                  e % kept of its vector
+    likelihoods   (vectors * most,): the log-likelihood under the parameters that each epoch begins with
+    updated       (vectors * kept, cells): the parameters after each of the last epochs
     """
 
     values: np.ndarray

@@ -166,7 +166,8 @@ def star(task, room, scratch, requests, team, number):
     compact()
     packing, groups, maps, update = task.packing, task.groups, task.maps, task.update
     vectors, each = len(requests.values), len(room.joint) > 1
-    most, lines = len(requests.counts) // vectors, len(update.lines) - 1
+    most, kept = len(requests.likelihoods) // vectors, len(requests.counts) // vectors
+    lines = len(update.lines) - 1
     updates = 0 if lines < 0 else 1 if update.lines[-1] < LONG_UPDATE else UPDATES
     size, stride = task.sizes
     r = number if each else 0
@@ -175,18 +176,19 @@ def star(task, room, scratch, requests, team, number):
     folded = scratch.folded[number]
     tables = StarTables(size, stride, False, room.base[r], room.joint[r], room.shifts[r])
     stage, vector, epoch, pieces, before, idle, least = VECTOR, -1, 0, 0, 0, 0, 0.0
+    shares = number > 0 and not each
     while True:
-        if each:
+        if shares:
+            piece = claim(team)
+        else:
             piece = before if before < pieces else -1
             before += 1
-        else:
-            piece = claim(team)
         if piece >= 0:
-            if not each:
+            if shares:
                 stage, vector, epoch = team[STAGE], team[STAGE + 1], team[STAGE + 2]
                 piece -= team[STAGE + 3]
-            at = vector * most + epoch
-            values = requests.values[vector] if epoch == 0 else requests.updated[at - 1]
+            at = vector * kept + epoch % kept
+            values = requests.values[vector] if epoch == 0 else requests.updated[vector * kept + (epoch - 1) % kept]
             if stage == COUNT:
                 likelihoods[piece], counted = count_star_block(
                     piece, task.order, task.known, task.weights, tables, work, room.counts[r, piece]
@@ -208,21 +210,21 @@ def star(task, room, scratch, requests, team, number):
                 lines * (piece + 1) // updates, requests.counts[at], values, requests.updated[at],
             ):  # fmt: skip
                 room.faults[r, 1] = 1
-            if not each:
+            if shares:
                 add_at_once(team, DONE, 1)
             idle = 0
             continue
-        if not each and number > 0:
+        if number > 0 and not each:
             idle += 1
             if idle > IDLE_LOOKS or number_now(team, ENDED):
                 return
             pause()
             continue
-        if not each and number_now(team, DONE) < number_now(team, PUBLISHED):
+        if shares and number_now(team, DONE) < number_now(team, PUBLISHED):
             pause()
             continue
         # the stage is over: this thread goes on to the next one
-        at = vector * most + epoch
+        at = vector * kept + epoch % kept
         if stage == JOIN:
             stage, pieces = COUNT, len(likelihoods)
         elif stage == COUNT and room.faults[r, 0]:
@@ -233,21 +235,22 @@ def star(task, room, scratch, requests, team, number):
             find_posterior(packing.packs, room.counts[r], posteriors, folded)
             stage, pieces = ADD, len(groups) - 1
         elif stage == ADD:
-            values = requests.values[vector] if epoch == 0 else requests.updated[at - 1]
+            values = requests.values[vector] if epoch == 0 else requests.updated[vector * kept + (epoch - 1) % kept]
             add_unknown(packing.unknown, packing.sources, posteriors, values, maps, task.expect, requests.counts[at])
             likelihood = likelihoods[0]
             for block in range(1, len(likelihoods)):
                 likelihood += likelihoods[block]
-            requests.likelihoods[at] = likelihood + log_of_exponents(exponents)
+            requests.likelihoods[vector * most + epoch] = likelihood + log_of_exponents(exponents)
             requests.numbers[vector, 1] = epoch + 1
             stage, pieces = UPDATE if updates else VECTOR, updates
         elif stage == UPDATE and room.faults[r, 1]:
             stage = VECTOR
         elif stage == UPDATE:
+            likelihood = requests.likelihoods[vector * most + epoch]
             epoch += 1
             requests.numbers[vector, 2] = epoch
-            goes_on = requests.likelihoods[at] >= least and epoch < requests.numbers[vector, 0]
-            least = requests.likelihoods[at] + requests.limits[vector, 1]
+            goes_on = likelihood >= least and epoch < requests.numbers[vector, 0]
+            least = likelihood + requests.limits[vector, 1]
             stage, pieces = JOIN if goes_on else VECTOR, len(groups) - 1
         if stage == VECTOR:
             if each and vector >= 0:
@@ -257,8 +260,8 @@ def star(task, room, scratch, requests, team, number):
                 break
             stage, epoch, pieces, least = JOIN, 0, len(groups) - 1, requests.limits[vector, 0]
             room.faults[r, 0] = room.faults[r, 1] = 0
-        before = 0
-        if not each:
+        before, shares = 0, pieces > 1 and not each  # one piece alone is faster where its arrays are in the cache
+        if shares:
             team[STAGE], team[STAGE + 1], team[STAGE + 2] = stage, vector, epoch
             team[STAGE + 3] = number_now(team, PUBLISHED)
             add_at_once(team, PUBLISHED, pieces)

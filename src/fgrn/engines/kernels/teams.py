@@ -27,8 +27,8 @@ HAS_PAUSE = platform.machine().lower() in ("x86_64", "amd64")
 CLAIMED, PUBLISHED, DONE, ENDED, STAGE = 0, 8, 16, 24, 32
 TEAM_NUMBERS = 48
 
-IDLE_LOOKS = 10_000
-"""How often a thread looks for a new piece before it leaves: some tenths of a millisecond."""
+IDLE_LOOKS = 2**20
+"""How often a thread looks for a new piece before it leaves: some tens of milliseconds, longer than any piece takes."""
 
 
 def team_numbers(pieces: int = 0) -> np.ndarray:
