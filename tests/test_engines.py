@@ -63,6 +63,7 @@ def assert_engines_agree(net: Network, data: Columns, **learning: object) -> Non
     cycles=st.sampled_from([1, 1, 3]),
 )
 @example(seed=3_494_545_062, leaves=49, depth=150, cycles=1)  # a state is counted 5e-314 times, or never
+@example(seed=115_963, leaves=58, depth=150, cycles=1)  # a product of norms is below the normal numbers
 def test_cells_of_any_size_hard_and_soft(seed: int, leaves: int, depth: int, cycles: int) -> None:
     rng = np.random.default_rng(seed)
     hidden = int(rng.integers(2, 5))
@@ -104,6 +105,20 @@ def test_a_state_that_hundreds_of_leaves_made_tiny_can_win_by_others(hard: int, 
         learner = net.copy()
         learner.learn(data, epochs=1, engine=engine)
         np.testing.assert_allclose(learner.prior("S"), seen.marginal("S")[0], rtol=1e-9, atol=1e-300)
+
+
+@pytest.mark.parametrize(("first", "last"), [(85, 115), (88, 117), (88, 119)])
+def test_norms_whose_product_underflows_are_all_in_the_log_likelihood(first: int, last: int) -> None:
+    """One leaf makes the likelihood 10**-first, and four others, which contradict each other, 10**(-2 * last) of it."""
+    vague, tiny = 10.0**-first, 10.0**-last
+    one, other = [[1.0, tiny], [tiny, 1.0]], [[tiny, 1.0], [1.0, tiny]]
+    net = star([np.array(table) for table in ([[vague, 1.0]] * 2, one, other, one, other)], np.array([0.3, 0.7]))
+    data: Columns = {f"Y{i}": [[1.0, 0.0]] for i in range(5)}
+    expected = -(first + 2 * last) * np.log(10)
+    for engine in ("reference", "cpu"):
+        np.testing.assert_allclose(net.propagate(data, keep=[], engine=engine).log_likelihood, expected, rtol=1e-12)
+        learnt = net.copy().learn(data, epochs=1, engine=engine)
+        np.testing.assert_allclose(learnt.log_likelihood, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("votes", [(330, 320, 18), (322, 321, 0), (700, 300, 520)])

@@ -202,11 +202,15 @@ def note(row, norm, lost, margin, doubtful):
 
 @inlined
 def account(row, norm, scale, rest):
-    """Multiply the likelihood of a row, exp(scale) * rest, by a norm, taking a logarithm only now and then."""
-    rest[row] *= norm
-    if rest[row] < FAINT or rest[row] > 1.0 / FAINT:
-        scale[row] += np.log(rest[row]) if rest[row] > 0.0 else 0.0  # a row that vanished is doubtful
-        rest[row] = 1.0
+    """Multiply the likelihood of a row, exp(scale) * rest, by a norm, taking a logarithm only now and then.
+
+    It is the logarithm of the rest without this norm: times a norm as small as LOST, the rest may underflow.
+    """
+    product = rest[row] * norm
+    if product < FAINT or product > 1.0 / FAINT:
+        scale[row] += np.log(rest[row])
+        product = norm if norm > 0.0 else 1.0  # a row that vanished is doubtful
+    rest[row] = product
 
 
 @inner
