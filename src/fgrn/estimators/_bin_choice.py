@@ -11,8 +11,8 @@ import numpy as np
 
 from ..core.exceptions import FgrnWarning, Remedy, warn
 from ..learning.choice_budget import Budget
-from ..learning.classifier_choice import CLEARLY_WORSE, FIRST_STRENGTH, ClassSearch
-from ..learning.cross_validation import PartedRows, mean_and_error
+from ..learning.classifier_choice import FIRST_STRENGTH, ClassSearch
+from ..learning.cross_validation import CLEARLY_WORSE, PartedRows, mean_and_error
 from ..tables import frames
 from ..tables.bins import binned_column
 from ..tables.columns import Column

@@ -79,6 +79,8 @@ def estimator_record(estimator: LatentEstimator) -> dict[str, Any]:
             record["selection"]["averaged"] = estimator.selection_.averaged
             if estimator.selection_.networks > 1:  # else it is left out, as in files of earlier versions
                 record["selection"]["networks"] = estimator.selection_.networks
+            if estimator.selection_.simplest_share:
+                record["selection"]["simplest_share"] = estimator.selection_.simplest_share
     report = estimator._report_to_save() if hasattr(estimator, "_report_to_save") else None
     if report is not None:
         record["report"] = report_record(report)
@@ -242,14 +244,21 @@ def _restore_class_selection(record: dict[str, Any]) -> ClassSelection:
         candidates.append(ClassCandidate(**parts))
     if not candidates:
         raise Refused("its selection is of no candidates.")
-    record = {"unfinished": [], "temperature": 1.0, "mixed": False, **CLASS_COUNTS, **record}
+    record = {"unfinished": [], "temperature": 1.0, "mixed": False, "simplest_share": 0.0, **CLASS_COUNTS, **record}
     counts: dict[str, Any] = {name: value_of(int, record, name, "its selection") for name in CLASS_COUNTS}
     unfinished = value_of(list, record, "unfinished", "its selection")
     temperature, mixed = _float(record["temperature"]), value_of(bool, record, "mixed", "its selection")
-    if min(counts.values()) < 0 or not all(isinstance(one, str) for one in unfinished) or not temperature > 0:
+    share = _float(record["simplest_share"])
+    if (
+        min(counts.values()) < 0
+        or not all(isinstance(one, str) for one in unfinished)
+        or not temperature > 0
+        or not 0 <= share < 1
+    ):
         raise Refused("what was tried of its selection is not told in numbers and names.")
     return ClassSelection(
-        tuple(candidates), unfinished=tuple(unfinished), temperature=temperature, mixed=mixed, **counts
+        tuple(candidates), unfinished=tuple(unfinished), temperature=temperature, mixed=mixed,
+        simplest_share=share, **counts,
     )  # fmt: skip
 
 

@@ -159,9 +159,29 @@ class ClassFamily:
 
     def mean_of(self, models: Sequence[tuple[Network, float]]) -> Network:
         """See `Family`."""
+        first = models[0][0]
         with np.errstate(divide="ignore"):
-            logs = [np.log(model._parameters.values) / temperature for model, temperature in models]
-        return self._of_logarithms(models[0][0], np.mean(logs, axis=0))
+            logs = [np.log(self._cells_in_layout(first, model)) / temperature for model, temperature in models]
+        return self._of_logarithms(first, np.mean(logs, axis=0))
+
+    def _cells_in_layout(self, model: Network, other: Network) -> np.ndarray:
+        """Return the cells of a network in the layout of another one, whose classes may have more states.
+
+        A network with one state for each class, in which columns depend on nothing else, has the same cells in all
+        states of a class, whatever else a table depends on.
+        """
+        layout, values = model._spec.layout, other._parameters.values
+        if other._spec.layout.table_shapes == layout.table_shapes:
+            return values
+        states = other.table(self.target).argmax(axis=0)[model.table(self.target).argmax(axis=1)]
+        cells = np.ones(layout.size)
+        self._hidden_cells(model, cells)[...] = self._hidden_cells(other, values)[states]
+        for number, (name, *_) in enumerate(layout.table_names):
+            if name != self.hidden:
+                table, its_layout = layout.table(cells, number), other._spec.layout
+                rows = its_layout.table(values, its_layout.table_number(name))[states]
+                table[...] = np.repeat(rows, len(table) // len(rows), axis=0)
+        return cells
 
     def _of_logarithms(self, model: Network, logs: np.ndarray) -> Network:
         """Return a network whose joint distribution is proportional to that of cells with these logarithms.

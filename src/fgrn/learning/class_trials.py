@@ -14,6 +14,7 @@ from ..tables.encoded import Evidence
 from .calibration import Calibration, Predictions
 from .choice_budget import Budget
 from .conditional import Conditional, Penalty
+from .criteria import ClassCandidate
 from .cross_validation import PartedRows
 from .incomplete_rows import (
     MOST_HELD_OUT,
@@ -94,6 +95,8 @@ class Family(Protocol):
         """Return a model whose cells are the geometric mean of those of several models, each at a temperature.
 
         With one state for each class, and no value missing, what it tells of the classes has the mean logarithm, too.
+        It has the structure of the first model. Others have the same one, or one state for each class, whose tables
+        then count for all states of the class.
         """
 
     def calibrated(self, model: Any, calibration: Calibration) -> Any:
@@ -111,6 +114,11 @@ class Refinement:
     size: int
     towards: str = ""
     strength: float = 0.0
+
+    @classmethod
+    def of(cls, found: ClassCandidate) -> Refinement:
+        """Return how a candidate was refined."""
+        return cls(found.structure, found.size, found.towards, found.strength)
 
 
 class Trial:
@@ -195,25 +203,86 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """How the tables for prediction are made from the tables of EM.
+class RefinedMeans:
+    """How models for prediction are made from the tables of EM, as means of candidates.
 
-    means        for each model, whose geometric mean tells the class, the candidates whose mean it is, each at its
-                 temperature; of one alone it is that one
-    paths        the refinements in the order in which they were tried, each from where the one before it ended
-    calibration  of what comes of it
-    rows         distinct rows of the table, of which values are hidden, see `with_level_factors`
+    means   for each model, whose geometric mean tells the class, the candidates whose mean it is, each at its
+            temperature; of one alone it is that one
+    paths   the refinements in the order in which they were tried, each from where the one before it ended
     """
 
     means: Sequence[Mapping[Refinement, float]]
     paths: Sequence[Sequence[Refinement]]
+
+    @property
+    def is_refined(self) -> bool:
+        """Whether there are tables that were refined for the class."""
+        return any(how.towards for members in self.means for how in members)
+
+    def models(self, family: Family, model: Any, table: Evidence, budget: Budget) -> list[Any]:
+        """Return the models, from one that was learnt by EM; they are refined on some rows."""
+        found: dict[Refinement, Any] = {how: model for members in self.means for how in members if not how.towards}
+        if self.paths:
+            task = family.conditional(model, table)
+        for path in self.paths:
+            z = None
+            for how in path:
+                penalty = Penalty(how.strength, how.towards, family.ordered)
+                z = task.maximised(penalty, ITERATIONS, TOLERANCE, z, budget.stopped)
+                if any(how in members for members in self.means):
+                    found[how] = family.with_tables(model, task.values(z))
+        return [mean_model(family, [(found[how], t) for how, t in members.items()]) for members in self.means]
+
+
+@dataclass(frozen=True)
+class SimplestPart:
+    """The part of candidates with one state for each class in the prediction, beside a larger model.
+
+    family        of these candidates
+    refined       how their mean is made
+    temperature   of that mean
+    of_others     the temperature of the larger model
+    share         the weight of the logarithms of that mean; that of the others is 1 - share
+    """
+
+    family: Family
+    refined: RefinedMeans
+    temperature: float
+    of_others: float
+    share: float
+
+    def pooled(self, family: Family, models: Sequence[Any], simplest: Any) -> list[Any]:
+        """Return the weighted geometric mean of each of the larger models and of one with one state for each class."""
+        of_others, of_simplest = self.of_others / (2 * (1 - self.share)), self.temperature / (2 * self.share)
+        return [family.mean_of([(model, of_others), (simplest, of_simplest)]) for model in models]
+
+    def learnt(self, table: Evidence, budget: Budget) -> Any:
+        """Return the mean of the candidates, learnt from some rows."""
+        model = self.family.new_model(1, table)
+        self.family.learn(model, table, EPOCHS, 10 * TOLERANCE)
+        (found,) = self.refined.models(self.family, model, table, budget)
+        return found
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How the tables for prediction are made from the tables of EM.
+
+    refined      how the models are made from them
+    calibration  of what comes of it
+    rows         distinct rows of the table, of which values are hidden, see `with_level_factors`
+    simplest     the part of candidates with one state for each class; None if they have none
+    """
+
+    refined: RefinedMeans
     calibration: Calibration
     rows: Evidence
+    simplest: SimplestPart | None = None
 
     @property
     def changes_nothing(self) -> bool:
         """Whether predictions are made with the tables of EM."""
-        return not any(how.towards for members in self.means for how in members) and self.calibration.changes_nothing
+        return not self.refined.is_refined and self.calibration.changes_nothing and self.simplest is None
 
 
 def refined(family: Family, model: Any, table: Evidence, recipe: Recipe, budget: Budget) -> list[Any]:
@@ -223,17 +292,10 @@ def refined(family: Family, model: Any, table: Evidence, recipe: Recipe, budget:
     penalty after the other with as many iterations: more would fit the rows more closely than those candidates. At the
     end its levels get the factors that suit rows with missing values, as far as the seconds of the budget allow.
     """
-    found: dict[Refinement, Any] = {how: model for members in recipe.means for how in members if not how.towards}
-    if recipe.paths:
-        task = family.conditional(model, table.take(slice(None, None, max(1, table.rows // REFINED_ROWS))))
-    for path in recipe.paths:
-        z = None
-        for how in path:
-            penalty = Penalty(how.strength, how.towards, family.ordered)
-            z = task.maximised(penalty, ITERATIONS, TOLERANCE, z, budget.stopped)
-            if any(how in members for members in recipe.means):
-                found[how] = family.with_tables(model, task.values(z))
-    means = [mean_model(family, [(found[how], t) for how, t in members.items()]) for members in recipe.means]
+    some = table.take(slice(None, None, max(1, table.rows // REFINED_ROWS)))
+    means = recipe.refined.models(family, model, some, budget)
+    if recipe.simplest is not None:
+        means = recipe.simplest.pooled(family, means, recipe.simplest.learnt(some, budget))
     if not recipe.calibration.changes_nothing:
         means = [family.calibrated(mean, recipe.calibration) for mean in means]
     budget.release()

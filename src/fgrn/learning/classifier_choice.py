@@ -4,7 +4,7 @@ Every candidate is learnt from some of the rows and predicts the class of the ot
 number of hidden states grows as long as the log-loss improves. Each number begins with EM, which maximises the
 likelihood of the rows, and continues with tables that predict the class (see `learning.conditional`), whose penalty is
 made weaker, or else stronger, as long as the log-loss improves. Every candidate is evaluated at its best temperature
-(see `learning.calibration`).
+(see `learning.calibration`). At the end the best candidates are averaged, also with the simplest ones.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ import numpy as np
 from ..core.progress import ReadingProgress
 from ..core.refined_weight import RefinedWeight
 from .calibration import Calibration, CalibrationSearch, Predictions, can_fit_matrix
+from .candidate_means import SIMPLEST, CandidateMeans
 from .choice_budget import Budget
-from .class_trials import ITERATIONS, REFINED_ROWS, Family, Recipe, Refinement, Trial, mean_model
+from .class_trials import ITERATIONS, REFINED_ROWS, Family, Recipe, Refinement, SimplestPart, Trial
 from .criteria import EQUAL, ClassCandidate, ClassSelection
-from .cross_validation import MOST_ROWS, PartedRows, mean_and_error
+from .cross_validation import MOST_ROWS, PartedRows, clear_excess, mean_and_error
 from .incomplete_rows import ENOUGH_HELD_OUT, IncompletePredictions, best_refined_weight
 
 STRENGTHS = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
@@ -44,10 +45,6 @@ CALIBRATING_SHARE, CALIBRATIONS = 0.1, 10
 CATCHING_UP = 4
 """A candidate that is clearly worse is tried with further strengths only if this many gains like the last would make
 it as good as the best."""
-
-CLEARLY_WORSE = 3.0
-"""The standard errors by which the log-loss of a candidate on the first rows may be larger than that of the best: with
-more it is not tried on the other rows."""
 
 
 @dataclass
@@ -90,6 +87,7 @@ class ClassSearch:
     tried      the candidates so far
     unfinished the structures of which the budget did not allow to try all that might be better
     averaged   for each network the candidates whose mean it is, if that is better than the best of them, see `average`
+    simplest   the part of the simplest candidates in the prediction, see `average`; None if they have none
     calibration  of the best candidate, or of the mean, see `calibrate`
     weight     how much the chosen tables count in rows with missing values, see `weigh_incomplete_rows`
     """
@@ -103,9 +101,11 @@ class ClassSearch:
     tried: list[ClassCandidate] = field(default_factory=list)
     unfinished: set[str] = field(default_factory=set)
     averaged: Sequence[Sequence[ClassCandidate]] = ()
+    simplest: SimplestPart | None = None
     calibration: Calibration = field(default_factory=Calibration)
     weight: RefinedWeight | None = None
-    _of_best: list[tuple[Trial, list[Any]]] = field(default_factory=list)
+    _of_best: Sequence[tuple[Trial, Sequence[Any]]] = ()
+    _of_simplest: list[Trial] = field(default_factory=list)
     _losses: list[np.ndarray] = field(default_factory=list)
     _begun: list[Refinement] = field(default_factory=list)
     _edges: dict[Refinement, str] = field(default_factory=dict)
@@ -119,6 +119,7 @@ class ClassSearch:
         return ClassSelection(
             tuple(self.tried), dropped=dropped, unfinished=unfinished, temperature=temperature, mixed=mixed,
             averaged=sum(map(len, self.averaged)), networks=max(len(self.averaged), 1),
+            simplest_share=0.0 if self.simplest is None else self.simplest.share,
         )  # fmt: skip
 
     @property
@@ -144,23 +145,20 @@ class ClassSearch:
         """
         best = self.best
         return (
-            "" if len(self.strengths) == 1 or best.log_loss < ALMOST_SURE else self._edges.get(_refinement_of(best), "")
+            "" if len(self.strengths) == 1 or best.log_loss < ALMOST_SURE else self._edges.get(Refinement.of(best), "")
         )
 
     @property
     def recipe(self) -> Recipe:
         """How the tables of the best candidate, or of the chosen mean, are made."""
-        best = self.best
-        means = [{_refinement_of(one): one.temperature for one in group} for group in self.averaged] or [
-            {_refinement_of(best): 1.0}
-        ]
-        members = {how for group in means for how in group}
-        paths = []
-        for towards in ("independence", "fit"):
-            path = [how for how in self._begun if how == Refinement(best.structure, best.size, towards, how.strength)]
-            last = max((place for place, how in enumerate(path) if how in members), default=-1)
-            paths.append(path[: last + 1])
-        return Recipe(means, [path for path in paths if path], self.calibration, self.rows.table)
+        refined = self._means.refined(self.best, self.averaged)
+        return Recipe(refined, self.calibration, self.rows.table, self.simplest)
+
+    @property
+    def _means(self) -> CandidateMeans:
+        """The candidates so far, of which means may be taken."""
+        weights, several = self.rows.weights_of_parts, len(self.strengths) > 1
+        return CandidateMeans(self.tried, self._losses, weights, self._begun, several)
 
     def search(self, sizes: Iterable[int], patient: bool = True) -> None:
         """Try all sizes of all structures with all their refinements; if `patient`, only while they improve.
@@ -187,43 +185,19 @@ class ClassSearch:
                     break
 
     def average(self) -> None:
-        """Use the geometric mean of the candidates with the best structure and size, if it predicts better.
+        """Use the mean of the best candidates over penalties, and that of these and the simplest ones.
 
-        It is the mean of the logarithms of their tables, each at its temperature, and so one network, evaluated as they
-        were. Those that are clearly worse than the best are left out. The states of a class, if it has several,
-        are not alike in those refined towards independence and in all others: these are two networks, the one with the
-        best first, and the second one is used only if the geometric mean of what both tell of the class is better than
-        what the first one tells. Where one penalty was given, or nothing is refined, there is nothing to take the mean
-        of.
+        The first one is used if it predicts better, see `CandidateMeans.over_penalties`, the second one unless it
+        predicts worse, see `CandidateMeans.with_simplest`. Where one penalty was given, or nothing is refined, there
+        is nothing to take the first mean of; where nothing is refined, there is no second one either.
         """
-        best, family = self.best, self.best_family
-        weights = self.rows.weights_of_parts
-        alike = [
-            one
-            for one, losses in zip(self.tried, self._losses, strict=False)
-            if (one.structure, one.size) == (best.structure, best.size)
-            and not _deficit(losses - self.losses_of_best, weights)
-        ]
-        if len(alike) < 2 or len(self.strengths) == 1 or self.budget.must_end():
-            return
-        groups = _by_way(alike, best)
-        trials = [trial for trial, _ in self._of_best]
-        means = [
-            [
-                mean_model(family, [(trial.models[_refinement_of(one)], one.temperature) for one in group])
-                for group in groups
-            ]
-            for trial in trials
-        ]
-        least = best.log_loss
-        for count in range(1 if len(groups[0]) > 1 else 2, len(groups) + 1):
-            some = [(trial, models[:count]) for trial, models in zip(trials, means, strict=True)]
-            predictions = Predictions.of_all(trial.predicted_by(models) for trial, models in some)
-            temperature = predictions.temperature
-            loss = float(np.average(predictions.losses(temperature), weights=weights))
-            if loss < least:
-                least, self.averaged, self._of_best = loss, groups[:count], some
-                self.calibration = Calibration(temperature)
+        trials, means = [trial for trial, _ in self._of_best], self._means
+        chosen = means.alone(self.best, trials) if self.budget.must_end() else means.over_penalties(self.best, trials)
+        is_simplest = (self.best.structure, self.best.size) == SIMPLEST
+        if self._of_simplest and not is_simplest and self.best_family.refine and not self.budget.must_end():
+            chosen = means.with_simplest(chosen, self._of_simplest)
+        self.averaged, self.simplest, self._of_best = chosen.averaged, chosen.simplest, chosen.of_trials
+        self.calibration = Calibration(chosen.temperature)
 
     def calibrate(self) -> None:
         """Fit the temperature and the matrix that calibrate the best candidate.
@@ -233,8 +207,7 @@ class ClassSearch:
         """
         family, best, budget, begun = self.best_family, self.best, self.budget, self.budget.used
         trials = [trial for trial, _ in self._of_best]
-        temperature = self.calibration.temperature if self.averaged else best.temperature
-        self.calibration = Calibration(temperature)
+        temperature = self.calibration.temperature
         budget.reserved = self._work_to_learn(trials)
         if not family.temper:
             return
@@ -279,14 +252,20 @@ class ClassSearch:
     def reserve_for_refining(self) -> None:
         """Reserve only the budget for refining the best candidate with all rows."""
         trial = self._of_best[0][0]
-        self.budget.reserved = self._times_the_rows(trial, REFINED_ROWS) * trial.refining
+        refining = trial.refining + self._work_of_simplest
+        self.budget.reserved = self._times_the_rows(trial, REFINED_ROWS) * refining
 
     def _work_to_learn(self, trials: Sequence[Trial], more: float = 0.0) -> float:
         """Return the work of learning a candidate from all rows, extrapolated from its work in a fold."""
         trial = trials[0]
-        refining = trial.refining + more / len(trials)
+        refining = trial.refining + more / len(trials) + self._work_of_simplest
         learning = self.starts * trial.learning
         return self._times_the_rows(trial) * learning + self._times_the_rows(trial, REFINED_ROWS) * refining
+
+    @property
+    def _work_of_simplest(self) -> float:
+        """The work of the simplest candidates in a fold, if they have a part in the prediction."""
+        return 0.0 if self.simplest is None else self._of_simplest[0].learning + self._of_simplest[0].refining
 
     def _work_to_finish(self, trials: Sequence[Trial], more: float = 0.0) -> float:
         """Return the work after the search if this candidate is the best: calibration, and learning from all rows."""
@@ -331,6 +310,8 @@ class ClassSearch:
             return False
         others = (Trial(self.rows, number, family, size, self.budget, again) for number in range(1, len(parts)))
         trials = [first, *others]
+        if (family.structure, size) == SIMPLEST:
+            self._of_simplest = trials
         start = self._first_strength
         self._evaluate(trials, Refinement(family.structure, size), always=not patient)
         for towards in (["independence"] if size == 1 else ["independence", "fit"]) * family.refine:
@@ -398,7 +379,7 @@ class ClassSearch:
             predictions = Predictions.of_all(parts)
             temperature = predictions.temperature if trial.family.temper else 1.0
             losses, weights = predictions.losses(temperature), predictions.weights
-            behind = 0.0 if rival is None else _deficit(losses - rival[: len(losses)], weights)
+            behind = 0.0 if rival is None else clear_excess(losses - rival[: len(losses)], weights)
             if behind:
                 return _HeldOutLosses(losses, weights, behind)
         mean, error = mean_and_error(losses, weights)
@@ -422,28 +403,3 @@ class ClassSearch:
         alike = [one.towards if how.towards else one.structure == how.structure for one in self.tried]
         some = [place for place, is_alike in enumerate(alike) if is_alike]
         return self._losses[min(some, key=lambda place: self.tried[place].log_loss)] if some else None
-
-
-def _refinement_of(found: ClassCandidate) -> Refinement:
-    """Return how a candidate was refined."""
-    return Refinement(found.structure, found.size, found.towards, found.strength)
-
-
-def _by_way(alike: Sequence[ClassCandidate], best: ClassCandidate) -> list[list[ClassCandidate]]:
-    """Return candidates of one size in groups whose hidden states correspond, the group of the best one first.
-
-    With one state for each class there is one group; else those refined towards independence are one, all others too.
-    """
-    if best.size == 1:
-        return [list(alike)]
-    first = best.towards == "independence"
-    ways: dict[bool, list[ClassCandidate]] = {first: [], not first: []}
-    for one in alike:
-        ways[one.towards == "independence"].append(one)
-    return [group for group in ways.values() if group]
-
-
-def _deficit(differences: np.ndarray, weights: np.ndarray) -> float:
-    """Return by how much losses are larger in the mean; 0 unless that is clearly more than its standard error."""
-    mean, error = mean_and_error(differences, weights)
-    return mean if weights.sum() > 20 and mean > CLEARLY_WORSE * error > 0 else 0.0

@@ -233,6 +233,8 @@ class ClassSelection:
     """The number of candidates whose mean is used instead of the best one, because it was better; 0 for none."""
     networks: int = 1
     """The number of networks that predict the class: 2 for the mean over both ways of refining."""
+    simplest_share: float = 0.0
+    """The share of candidates with one state for each class in the geometric mean that is used; 0 for none."""
 
     @property
     def best(self) -> ClassCandidate:
@@ -292,6 +294,9 @@ class ClassSelection:
             were = "candidate was" if self.dropped == 1 else "candidates were"
             some.append(f"{self.dropped} more {were} dropped as clearly worse on the first rows")
         used = [f"the mean of {self.averaged} of the best structure and size is used"] * (self.averaged > 0)
+        if self.simplest_share:
+            share = f"a share of {self.simplest_share:g}"
+            used.append(f"candidates with one state for each class have {share} in the prediction, by a geometric mean")
         if self.networks > 1:
             used.append("two networks predict the class, one for each way of refining, which takes twice the time")
         means = [f"a temperature of {self.temperature:.2f}"] * (self.temperature != 1) + ["a matrix"] * self.mixed

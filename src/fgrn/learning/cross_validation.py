@@ -20,6 +20,9 @@ LEAST_ROWS = 5
 LEAST_TO_PART = 10
 """The least number of rows with a known class for which some are held out."""
 
+CLEARLY_WORSE = 3.0
+"""The standard errors by which a log-loss is clearly larger than another one in the same rows."""
+
 
 @dataclass(frozen=True)
 class PartedRows:
@@ -107,6 +110,12 @@ def mean_and_error(values: np.ndarray, weights: np.ndarray) -> tuple[float, floa
     mean = float(np.average(values, weights=weights))
     others = max(weights.sum() - 1, 1.0)
     return mean, float(np.sqrt(np.average((values - mean) ** 2, weights=weights) / others))
+
+
+def clear_excess(differences: np.ndarray, weights: np.ndarray) -> float:
+    """Return by how much losses are larger in the mean; 0 unless that is clearly more than its standard error."""
+    mean, error = mean_and_error(differences, weights)
+    return mean if weights.sum() > 20 and mean > CLEARLY_WORSE * error > 0 else 0.0
 
 
 def _multiples(ends: np.ndarray, parts: int, part: int) -> np.ndarray:
