@@ -102,11 +102,17 @@ def one_row() -> Iterator[Result]:
 
     rng = np.random.default_rng(0)
     mixed = {f"x{i}": rng.choice(list("abcd"), 1000) if i % 2 else rng.normal(size=1000) for i in range(20)}
-    frame, codes, classes = pd.DataFrame(mixed), rng.integers(0, 4, (1000, 20)), rng.choice(["no", "yes"], 1000)
-    by_name, by_place = (fgrn.LatentClassifier(8).fit(table, classes) for table in (frame, codes))
+    frame, codes = pd.DataFrame(mixed), rng.integers(0, 4, (1000, 20))
+    sure = mixed["x0"] + (mixed["x1"] == "a") - (codes[:, 0] == 1) + rng.normal(size=1000)
+    classes = np.where(sure > 0, "yes", "no")
+    by_name, by_place = (fgrn.LatentClassifier(random_state=0).fit(table, classes) for table in (frame, codes))
+    first = {name: [column[0]] for name, column in mixed.items()}
+    gaps = {name: [None] if name in ("x2", "x3", "x4", "x5") else value for name, value in first.items()}
     asked = {
         "a pandas frame": (partial(by_name.predict_proba, frame[:1]), 0.8e-3),
-        "a mapping": (partial(by_name.predict_proba, {name: [column[0]] for name, column in mixed.items()}), 0.3e-3),
+        "a pandas frame, 4 of 20 values missing": (partial(by_name.predict_proba, pd.DataFrame(gaps)), 0.8e-3),
+        "a mapping": (partial(by_name.predict_proba, first), 0.3e-3),
+        "a mapping, 4 of 20 values missing": (partial(by_name.predict_proba, gaps), 0.3e-3),
         "an array": (partial(by_place.predict_proba, codes[:1]), 0.3e-3),
     }
     for name in ("asia", "alarm"):

@@ -760,8 +760,11 @@ def test_variables_with_the_names_of_result_columns_are_kept(
         assert found["log-probability_"][0] < 0
 
 
-def test_a_list_of_states_that_is_cut_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_list_of_states_that_is_cut_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """States, and parents, that do not fit into a column are counted."""
+    monkeypatch.setenv("COLUMNS", "120")
     towns = ["Amsterdam Centrum", "Rotterdam Zuidoost", "Den Haag Scheveningen", "Utrecht"]
     parents = [f"a variable with a long name {number}" for number in range(4)]
     states: dict[str, list[str]] = {"town": towns, "y": ["no", "yes"]}

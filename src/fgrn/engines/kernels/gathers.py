@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from .basics import FAINT, LOG_TWO, NONE, SMALLEST_PRODUCT, ZERO, compact, inlined, inner, note, once
+from .joint_rows import gathered, scattered
 from .products import levelled, ones, times_state
-from .vectors import copied, gathered, increased, least, scattered, set_all, summed, times
+from .vectors import copied, increased, least, set_all, summed, times
 
 
 @once

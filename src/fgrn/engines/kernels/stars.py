@@ -7,9 +7,10 @@ import numpy as np
 from .arguments import StarTables, StarWork
 from .basics import FAINT, LOG_TWO, ONE, ZERO, compact, inner, kernel, once
 from .gathers import mend_star_products, shift_of, star_products
+from .joint_rows import add_rows_of_code, projected, scattered
 from .packing import add_packs, add_unknown, fill_packs, find_posterior, log_of_exponents
 from .teams import DONE, ENDED, IDLE_LOOKS, PUBLISHED, STAGE, add_at_once, claim, number_now, pause
-from .vectors import collected, copied, projected, scaled, scattered, set_all
+from .vectors import copied, scaled, set_all
 
 
 @kernel
@@ -147,7 +148,7 @@ def count_star_block(block, order, known, weights, tables, work, counts):
                 likelihood += weight * np.log(norms[r])
         for code in range(np.uint64(len(offsets) - 1)):
             if offsets[code] != offsets[code + ONE]:
-                collected(
+                add_rows_of_code(
                     work.products, stride, factors, order.rows, offsets[code], offsets[code + ONE], counts,
                     code * stride,
                 )  # fmt: skip
