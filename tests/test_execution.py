@@ -355,6 +355,35 @@ def test_blocks_have_the_bits_of_epochs_in_one_call(weighted: bool, monkeypatch:
         assert one.tobytes() == other.tobytes()
 
 
+@pytest.mark.parametrize("tolerance", [1e-16, 1e-15, 1e-12, 1e-6])
+@pytest.mark.parametrize("soft", [False, True])
+def test_epochs_that_nobody_watches_end_where_watched_ones_do(tolerance: float, soft: bool) -> None:
+    """The gains of the last epochs are as small as rounding: the engine ends early, and the loop decides."""
+    for seed in range(6):
+        data: dict[str, Any] = rows(200 + 20 * seed)
+        if soft:
+            data["S"] = 1e-30 * np.random.default_rng(seed).dirichlet(np.ones(4), len(data["Y0"]))
+        nets = [fgrn.lvm(STATES, hidden=4) for _ in range(2)]
+        told = {"epochs": 800, "tolerance": tolerance, "engine": "cpu", "seed": seed, "merge": False}
+        ended = [net.learn(data, **told, watch=watch) for net, watch in zip(nets, (None, lambda *_: None), strict=True)]
+        assert ended[0].epochs == ended[1].epochs
+        assert nets[0] == nets[1]
+
+
+def test_rows_that_may_underflow_are_remembered_whichever_block_they_are_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "LEAST_COUNTED", 1)
+    s, legs = Variable("S", 2), [Variable(f"S{i}", 2) for i in range(2)]
+    leaves = [SISO(leg, Variable(f"Y{i}", 2), np.eye(2)) for i, leg in enumerate(legs)]
+    net = Network([Source(s, [1e-100, 1.0], learn=False), Diverter([s], legs), *leaves])
+    tried, ahead = [], star_counts.epochs_of_each
+    monkeypatch.setattr(
+        star_counts, "epochs_of_each", lambda mine, *given: tried.append(mine.has_faint_rows) or ahead(mine, *given)
+    )
+    net.learn({"Y0": [0] * 8 + [1] * 24, "Y1": [0] * 8 + [1] * 24}, epochs=5, engine="cpu", merge=False)
+    assert tried[0] is False
+    assert all(tried[1:])
+
+
 def test_a_watcher_ends_learning_at_its_epoch_though_others_were_run_ahead() -> None:
     data = rows(300)
     nets = [fgrn.lvm(STATES, hidden=4) for _ in range(2)]

@@ -307,8 +307,15 @@ class Prepared:
         """See `fgrn.engines.CountsTogether`: possible for stars in memory whose epochs are not too long."""
         if self.kernel != "star" or self.evidence.disk is not None or not self.evidence.rows:
             return False
-        rows, packs = self.evidence.rows, sum(len(region.packs) for region in self.tape.regions)
-        return self.visited * rows <= star_counts.MOST_WORK and packs * rows <= star_counts.MOST_ENTRIES
+        rows, region = self.evidence.rows, self.tape.regions[0]
+        piece = star_counts.rows_of_piece(max(pack.codes for pack in region.packs), region.stride)
+        entries = len(region.packs) * min(piece, -(-rows // len(self.blocks)))
+        return (
+            self.visited * rows <= star_counts.MOST_WORK
+            and len(region.packs) * rows <= star_counts.MOST_ENTRIES
+            and region.rows <= star_counts.CODES_PER_ENTRY * entries
+            and len(self.blocks) * self.tape.joint_size <= star_counts.MOST_ROOM
+        )
 
     def epochs_of_each(
         self, requests: Sequence[EpochRequest], expect: bool, mstep: MStep | None

@@ -204,6 +204,7 @@ class Loaded:
 
         if mine.counts_together and (alone := epochs_of_each(mine, [EpochRequest(self.values)], expect, None)[0]):
             return alone[0].counts
+        mine.has_faint_rows = False  # a block with such a row says so
         found = sum_of_blocks(mine.threads, lambda rows: self.counts_of(rows, expect), mine.blocks, after)
         if found is None:
             return RowCounts(np.zeros(mine.plan.layout.size), 0.0, NO_ROWS)

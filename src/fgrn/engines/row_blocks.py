@@ -54,9 +54,12 @@ def in_order(threads: int | None, work: Callable[[Any], Any], blocks: Sequence[A
 
 
 def call_helpers(count: int, work: Callable[[int], object]) -> None:
-    """Let so many other threads call `work`, each with its number from 1 on, without waiting for them."""
+    """Let so many other threads call `work`, each with its number from 1 on, without waiting for them.
+
+    Fewer do if the helpers of an earlier call are on their way back yet, and there are twice as many already.
+    """
     for number in range(1, count + 1):
-        _Helper.call(_Aside(work, number))
+        _Helper.call(_Aside(work, number), 2 * count)
 
 
 def sum_of_blocks(
@@ -149,12 +152,12 @@ class _Helper(Thread):
         self.called.acquire()
 
     @classmethod
-    def call(cls, queue: _Queue | _Aside) -> None:
+    def call(cls, queue: _Queue | _Aside, most: int = MOST_HELPERS) -> None:
         """Let a thread help with a queue; nobody does if there are too many threads already."""
         try:
             helper = cls.idle.pop()
         except IndexError:
-            if cls.started >= MOST_HELPERS:
+            if cls.started >= min(most, MOST_HELPERS):
                 return
             cls.started += 1
             helper = cls()

@@ -47,16 +47,19 @@ states visited in these (about 50 milliseconds); and cells of the counts of all 
 """
 
 MOST_WORK, MOST_ENTRIES = 2**29, 2**24
-"""States visited in an epoch that is run by one call, at most, a quarter of a second; longer ones can be interrupted
-between blocks. And entries of packs, which take 4 bytes each when they are sorted, too.
+"""States visited by a thread in an epoch, or in those of several vectors of parameters, in one call, at most: a quarter
+of a second, in which nothing can be interrupted. And entries of packs, which take 4 bytes each when they are sorted.
 """
+
+CODES_PER_ENTRY = 2
+"""Codes of packs for each entry in a piece of rows, at most: with more of them, most codes have no rows."""
 
 ROWS_OF_CODE, PIECE_BYTES = 8, (2**16, 2**19)
 """A piece of rows, whose products are added code by code: rows of each code, and bytes of products, at least and most.
 """
 
 MOST_ROOM = 2**23
-"""Cells of the counts of all blocks under all vectors of parameters that threads work on at a time, at most."""
+"""Cells of the counts of all blocks under all vectors of parameters that threads work on at a time: 64 MiB at most."""
 
 WORK_OF_THREAD = 2**17
 """States visited in a call for which another thread is woken, which takes as long as visiting half of them."""
@@ -116,8 +119,7 @@ def _cells_of_lines(cells: int) -> int:
 
 def sorted_entries(known: StarRows, blocks: Sequence[slice], codes: int, most: int, stride: int) -> SortedEntries:
     """Return the entries of packs in pieces of rows, sorted by codes: `codes` in all, at `most` in a pack."""
-    least, longest = (size // (8 * stride) for size in PIECE_BYTES)
-    size = min(max(ROWS_OF_CODE * most, least, 1), max(longest, 1), 2**16)  # rows of a piece have 16 bits
+    size = rows_of_piece(most, stride)
     pieces = [blocks_of_rows(block.stop - block.start, size) for block in blocks]
     begins = [block.start + piece.start for block, some in zip(blocks, pieces, strict=True) for piece in some]
     order = SortedEntries(
@@ -127,6 +129,12 @@ def sorted_entries(known: StarRows, blocks: Sequence[slice], codes: int, most: i
     )  # fmt: skip
     kernels.sort_entries(known.entries, known.bounds[0], order.begins, order.rows, order.offsets)
     return order
+
+
+def rows_of_piece(most: int, stride: int) -> int:
+    """Return the number of rows of a piece, at most, for packs of at `most` so many codes."""
+    least, longest = (size // (8 * stride) for size in PIECE_BYTES)
+    return min(max(ROWS_OF_CODE * most, least, 1), max(longest, 1), 2**16)  # they are counted in 16 bits
 
 
 def groups_of_packs(plan: PackPlan) -> np.ndarray:
@@ -170,6 +178,10 @@ def epochs_of_each(
     if mine.has_faint_rows:
         return [[] for _ in requests]
     known = mine.star_rows(slice(0, mine.evidence.rows))
+    at_once = max(1, mine.threads * MOST_WORK // max(1, visited_states(mine, known)))
+    if len(requests) > at_once:
+        some = (requests[first : first + at_once] for first in range(0, len(requests), at_once))
+        return [epochs for part in some for epochs in epochs_of_each(mine, part, expect, mstep)]
     count, most = len(requests), 1 if mstep is None else epochs_at_most(mine, known, requests)
     kept = min(most, 2) if all(one.silent for one in requests) else most
     threads, each = threads_of_call(mine, known, requests, most)
@@ -236,8 +248,8 @@ def epochs_at_most(mine: Prepared, known: StarRows, requests: Sequence[EpochRequ
     """Return the number of epochs that a call runs from each of several vectors of parameters, at most."""
     cells = CELLS_AHEAD // (len(requests) * max(1, mine.plan.layout.size))
     limit = SILENT_EPOCHS if all(one.silent for one in requests) else min(EPOCHS_AHEAD, cells)
-    asked = max(one.epochs for one in requests)
-    return max(1, min(asked, limit, WORK_AHEAD // max(1, visited_states(mine, known))))
+    asked, vectors = max(one.epochs for one in requests), -(-len(requests) // mine.threads)
+    return max(1, min(asked, limit, WORK_AHEAD // max(1, vectors * visited_states(mine, known))))
 
 
 def star_epochs(vectors: int, epochs: int, kept: int, cells: int, updated: int) -> StarEpochs:
@@ -315,6 +327,6 @@ def counts_of_block(mine: Prepared, rows: slice, tables: StarTables, counts: np.
     likelihood, faint, found = kernels.star_block(
         len(weights), mine.star_rows(rows), tables, work, careful, weights, doubtful, counts
     )
-    mine.has_faint_rows = faint > 0
+    mine.has_faint_rows |= faint > 0
     mine.done_with(work, careful)
     return likelihood, np.flatnonzero(doubtful) if found else NO_ROWS

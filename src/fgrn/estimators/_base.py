@@ -453,4 +453,7 @@ class LatentEstimator(HiddenNames):
             if key in self.schema_.states or self.schema_[key].continuous
         }
         codes = self.schema_.codes({key: [value] for key, value in known.items()}, self.unseen)
-        return explained_by(self._decision.pool, codes, name, state, values=known, engine=self.engine)
+        sequence = list(self.schema_)
+        return explained_by(
+            self._decision.pool, codes, name, state, values=known, sequence=sequence, engine=self.engine
+        )

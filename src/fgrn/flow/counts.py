@@ -22,6 +22,9 @@ from .equal_rows import merged
 from .marginals import refuse_impossible
 from .messages import Messages, sweeper
 
+ROUNDED = 2.0**-50
+"""Of a log-likelihood, more than rounding changes it."""
+
 
 @dataclass(frozen=True, eq=False)
 class Counts:
@@ -152,7 +155,14 @@ class LocalEStep:
         self, prepared: CountsTogether, requests: Sequence[EpochRequest], mstep: MStep | None
     ) -> list[list[CountedEpoch]]:
         """Return the epochs that the engine runs from each of several vectors of parameters."""
-        requests = [one._replace(least=one.least - self._scale) for one in requests]  # as the engine counts
+        # as the engine counts, and a little more than rounding changes: it may end early, since the caller decides
+        scale, slack = self._scale, ROUNDED * abs(self._scale)
+        requests = [
+            one._replace(least=one.least - scale + slack + ROUNDED * abs(one.least), gain=one.gain + slack)
+            if np.isfinite(one.least)
+            else one._replace(gain=one.gain + slack)
+            for one in requests
+        ]
         try:
             every = prepared.epochs_of_each(requests, self.expect, mstep)
         finally:

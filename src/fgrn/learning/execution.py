@@ -92,7 +92,7 @@ class Execution:
     ) -> Execution:
         """Return the record, from the method of an E-step and the number of rows in all or per batch."""
         blocks = -(-method.rows // max(method.rows_at_once, 1))
-        threads = max(1, min(method.threads, blocks if together == 1 else together))
+        threads = max(1, min(method.threads, max(blocks, together)))
         return cls(
             engine, method.kernel, rows, rows if batches > 1 else method.rows, min(method.rows_at_once, method.rows),
             threads, start_threads, max(batches, 1), together,

@@ -6,7 +6,7 @@ All queries here use `propagate`, for any kind of model.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -210,17 +210,21 @@ def explained_by(
     state: Label | None = None,
     *,
     values: Mapping[str, Any] | None = None,
+    sequence: Sequence[str] | None = None,
     orders: int = explanation.ORDERS,
     engine: str = "auto",
 ) -> explanation.Explanation:
-    """Explain a state by one model, see `Queries.explain`, or by several that answer together."""
+    """Explain a state by one model, see `Queries.explain`, or by several that answer together.
+
+    Orders of values are drawn for the `sequence` of columns, or else for that of the variables of the model.
+    """
     settings.whole("orders", orders, 1)
     first = pool.models[0]
     variable = first.variable(name)
     name = variable.name
     columns = {key: only_value(key, column) for key, column in first._columns(row).items() if key != name}
     known = [key for key, column in columns.items() if not _is_open(column)]
-    place = {variable.name: number for number, variable in enumerate(first.variables)}
+    place = {key: number for number, key in enumerate(sequence or [one.name for one in first.variables])}
     known.sort(key=lambda key: place.get(key, len(place)))  # so that the sequence of the row's keys does not matter
 
     def posterior(shown: np.ndarray) -> np.ndarray:

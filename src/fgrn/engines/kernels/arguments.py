@@ -71,7 +71,8 @@ class StarTables(NamedTuple):
 class StarWork(NamedTuple):
     """Scratch arrays for the products of some rows of a star.
 
-    products, norms, taken   of each row: the product, its sum, and a logarithm that was taken out of it
+    products, norms, taken   of each row: the product, its sum, and a logarithm that was taken out of it; or, where
+                             nothing is, what its product is multiplied by in the counts
     """
 
     products: np.ndarray
@@ -148,7 +149,7 @@ class StarRoom(NamedTuple):
 
 
 class StarScratch(NamedTuple):
-    """Scratch arrays of each thread: of `fill_packs`, of `add_pack`, and for the products of some rows (`StarWork`)."""
+    """Scratch arrays of each thread: of `fill_packs` and `add_packs`, and for products of some rows (`StarWork`)."""
 
     columns: np.ndarray
     codes: np.ndarray

@@ -9,7 +9,7 @@ from .basics import FAINT, LOG_TWO, ONE, ZERO, compact, inner, kernel, once
 from .gathers import mend_star_products, shift_of, star_products
 from .joint_rows import add_rows_of_code, projected, scattered
 from .packing import add_packs, add_unknown, fill_packs, find_posterior, log_of_exponents
-from .teams import DONE, ENDED, IDLE_LOOKS, PUBLISHED, STAGE, add_at_once, claim, number_now, pause
+from .teams import DONE, ENDED, IDLE_LOOKS, PUBLISHED, STAGE, add_at_once, claim, number_now, wait
 from .vectors import copied, scaled, set_all
 
 
@@ -77,7 +77,7 @@ def star_block(total, known, tables, work, careful, weights, doubtful, counts):
     """Add the expected counts of packs in a block of rows of a star, in one pass in which no message is stored.
 
     A doubtful row adds nothing. Returns the log-likelihood of all rows without the exponents taken out of the joint
-    tables (`add_unpacked` adds them), how many products were faint, and how many rows are doubtful.
+    tables (`unpacked` adds them), how many products were faint, and how many rows are doubtful.
     """
     likelihood, product, faint, found, block = 0.0, 1.0, 0, 0, len(work.norms)
     for first in range(0, total, block):
@@ -98,6 +98,9 @@ JOIN, COUNT, ADD, UPDATE, VECTOR = range(5)
 """The stages of an epoch of a star: joint tables, by groups of packs; counts of packs, by blocks of rows; counts of
 leaves, by groups of packs; updated parameters, by ranges of lines. After the last epoch: another vector of parameters.
 """
+
+ROUNDING_OF_SUM = 2.0**-50
+"""Of a log-likelihood, more than rounding changes it: an epoch that gains little ends a call; the caller decides."""
 
 LONG_UPDATE, UPDATES = 2**13, 8
 """The number of cells from which on an update is done in pieces, and the number of these."""
@@ -190,12 +193,14 @@ def star(task, room, scratch, requests, team, number):
                 piece -= team[STAGE + 3]
             at = vector * kept + epoch % kept
             values = requests.values[vector] if epoch == 0 else requests.updated[vector * kept + (epoch - 1) % kept]
-            if stage == COUNT:
+            if stage == COUNT and not room.faults[r, 0]:
                 likelihoods[piece], counted = count_star_block(
                     piece, task.order, task.known, task.weights, tables, work, room.counts[r, piece]
                 )
                 if not counted:
                     room.faults[r, 0] = 1
+            elif stage == COUNT:
+                pass  # for nothing: another block has a faint product
             elif stage == JOIN:
                 fill_packs(
                     packing, groups[piece, 0], groups[piece + 1, 0], groups[piece, 1], values, maps, tables.joint,
@@ -219,10 +224,11 @@ def star(task, room, scratch, requests, team, number):
             idle += 1
             if idle > IDLE_LOOKS or number_now(team, ENDED):
                 return
-            pause()
+            wait(idle)
             continue
         if shares and number_now(team, DONE) < number_now(team, PUBLISHED):
-            pause()
+            idle += 1
+            wait(idle)
             continue
         # the stage is over: this thread goes on to the next one
         at = vector * kept + epoch % kept
@@ -251,7 +257,7 @@ def star(task, room, scratch, requests, team, number):
             epoch += 1
             requests.numbers[vector, 2] = epoch
             goes_on = likelihood >= least and epoch < requests.numbers[vector, 0]
-            least = likelihood + requests.limits[vector, 1]
+            least = likelihood + requests.limits[vector, 1] + ROUNDING_OF_SUM * abs(likelihood)
             stage, pieces = JOIN if goes_on else VECTOR, len(groups) - 1
         if stage == VECTOR:
             if each and vector >= 0:
@@ -268,5 +274,6 @@ def star(task, room, scratch, requests, team, number):
             add_at_once(team, PUBLISHED, pieces)
     if number == 0:
         while number_now(team, DONE) < number_now(team, PUBLISHED):
-            pause()
+            idle += 1
+            wait(idle)
         add_at_once(team, ENDED, 1)

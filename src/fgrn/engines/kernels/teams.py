@@ -1,12 +1,14 @@
 """Several threads in one call of a kernel: pieces of work that they claim one after another.
 
 All of them call the kernel with the same arguments; one leads. It publishes a number of pieces, which all claim until
-none is left, and waits for those that others have claimed, but for no thread that has none: a thread that the system
-has paused, or that comes late, delays nobody. What is computed from a piece does not depend on who claimed it.
+none is left, and waits for those that others have claimed, but for no thread that has none, such as one that comes
+late. A thread that waits lets the system run others now and then: the one it waits for may be paused on the same
+processor. What is computed from a piece does not depend on who claimed it.
 """
 
 from __future__ import annotations
 
+import os
 import platform
 from typing import Any
 
@@ -19,7 +21,7 @@ from numba.extending import intrinsic
 from .llvm import VOID, pointer
 
 INTEGER = ir.IntType(64)
-HAS_PAUSE = platform.machine().lower() in ("x86_64", "amd64")
+HAS_PAUSE, HAS_YIELD = platform.machine().lower() in ("x86_64", "amd64"), os.name == "posix"
 
 # Numbers of a team, each in a line of the cache of its own: how many pieces were claimed, published and done since the
 # beginning, and whether the leader has ended. From STAGE on, what the published pieces are: the stage of an epoch, the
@@ -28,7 +30,10 @@ CLAIMED, PUBLISHED, DONE, ENDED, STAGE = 0, 8, 16, 24, 32
 TEAM_NUMBERS = 48
 
 IDLE_LOOKS = 2**20
-"""How often a thread looks for a new piece before it leaves: some tens of milliseconds, longer than any piece takes."""
+"""How often a thread looks for a new piece before it leaves: tens of milliseconds, longer than most pieces take."""
+
+LOOKS_IN_A_TURN = 64
+"""After as many looks, a thread that waits lets the system run another one on its processor."""
 
 
 def team_numbers(pieces: int = 0) -> np.ndarray:
@@ -89,13 +94,18 @@ def claim(typing_context, numbers):
 
 
 @intrinsic
-def pause(typing_context):
-    """Tell the processor that a loop waits, where it has an instruction for that."""
+def wait(typing_context, looks):
+    """Wait a moment, after so many looks for something to do: in a loop, or by letting another thread have its turn."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if HAS_PAUSE:
             kind = ir.FunctionType(VOID, [])
             builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse2.pause"), [])
+        if HAS_YIELD:
+            kind = ir.FunctionType(ir.IntType(32), [])
+            turn = builder.urem(arguments[0], INTEGER(LOOKS_IN_A_TURN))
+            with builder.if_then(builder.icmp_unsigned("==", turn, INTEGER(LOOKS_IN_A_TURN - 1))):
+                builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
         return context.get_dummy_value()
 
-    return types.void(), code
+    return types.void(types.int64), code
