@@ -29,7 +29,7 @@ from fgrn.cli.wording import spoken
 from fgrn.core.distributions import geometric_mean
 from fgrn.core.exceptions import ConvergenceWarning, FgrnWarning
 from fgrn.core.progress import ReadingProgress
-from fgrn.estimators import classifiers
+from fgrn.estimators import _bin_choice, classifiers
 from fgrn.files import model_file
 from fgrn.files.container import container_bytes
 from fgrn.graph.class_family import ClassFamily
@@ -1286,3 +1286,19 @@ def test_an_interrupted_refinement_keeps_the_tables_of_the_rows(monkeypatch: pyt
         model = LatentClassifier(1, structure="per_class", random_state=0, engine="cpu").fit(X, y)
     assert not hasattr(model, "decision_network_")
     assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_numbers_of_bins_are_compared_within_a_share_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else nothing is left for refined tables where a table is wide."""
+    rng = np.random.default_rng(0)
+    X, y = {f"x{i}": rng.normal(size=200) for i in range(4)}, rng.integers(0, 2, 200)
+    found, asked = [], _bin_choice.ClassSearch.search
+    monkeypatch.setattr(_bin_choice.ClassSearch, "search", lambda self, *given: found.append(1) or asked(self, *given))
+    counts = []
+    for share in (_bin_choice.SHARE_FOR_BINS, 0.0):
+        monkeypatch.setattr(_bin_choice, "SHARE_FOR_BINS", share)
+        found.clear()
+        model = fgrn.LatentClassifier(random_state=0).fit(X, y)
+        counts.append(len(found))
+    assert counts == [4, 2]  # for each number of bins, and then among all classifiers
+    assert all(len(levels) == 10 for levels in model.schema_.states.values())

@@ -28,6 +28,9 @@ ROWS_FOR_MORE_BINS, MORE_BINS = 100, 10
 BIN_COUNTS = (5, 10, 20)
 """The numbers of bins to choose from."""
 
+SHARE_FOR_BINS = 0.25
+"""The share of the budget that comparing numbers of bins may take: in wide tables all of it would be spent on this."""
+
 
 class ChoosingBins(LatentEstimator):
     """Base class of classifiers that can choose the number of bins of columns with many distinct numbers."""
@@ -90,11 +93,12 @@ class ChoosingBins(LatentEstimator):
         """Return the schema with the least held-out log-loss; the default unless another is clearly better.
 
         They are compared by classifiers with one state for each class, whose tables are refined by one penalty, in the
-        same parts of the same rows: those with the most bins, which are put into fewer by their centres.
+        same parts of the same rows: those with the most bins, which are put into fewer by their centres. The next one is
+        not tried if it would exceed the share of the budget for this.
         """
         losses: dict[int, np.ndarray] = {}
         for bins in sorted(schemas, key=lambda bins: bins != usual):
-            if losses and budget.is_over:
+            if losses and (budget.is_over or budget.used * (1 + 1 / len(losses)) > SHARE_FOR_BINS):
                 break
             self.schema_ = schemas[bins]
             some = replace(rows, table=_in_coarser_bins(rows.table, schemas[max(schemas)], self.schema_))
