@@ -93,8 +93,8 @@ class ChoosingBins(LatentEstimator):
         """Return the schema with the least held-out log-loss; the default unless another is clearly better.
 
         They are compared by classifiers with one state for each class, whose tables are refined by one penalty, in the
-        same parts of the same rows: those with the most bins, which are put into fewer by their centres. The next one is
-        not tried if it would exceed the share of the budget for this.
+        same parts of the same rows: those with the most bins, which are put into fewer by their centres. Others are not
+        tried if they would exceed the share of the budget for this.
         """
         losses: dict[int, np.ndarray] = {}
         for bins in sorted(schemas, key=lambda bins: bins != usual):
