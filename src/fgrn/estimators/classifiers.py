@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from math import ceil
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -383,7 +384,9 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         is_short = best.structure in search.unfinished
         when = " before the budget ended" if is_short else ""
         beyond = best.strength * (0.1 if search.edge == "weakest" else 10)
-        more = Remedy("allow more time", max_seconds=2 * (self.max_seconds or USUAL_SECONDS))
+        # without a limit of seconds: clearly more than it took, in tens
+        usual = max(USUAL_SECONDS, 5.0 * ceil(search.budget.elapsed * 0.3))
+        more = Remedy("allow more time", max_seconds=2 * (self.max_seconds or usual))
         warn(
             f"The best penalty on refined tables is the {search.edge} that was tried{when}, {best.strength:g}, so that "
             f"a {'weaker' if search.edge == 'weakest' else 'stronger'} one may be better.",
