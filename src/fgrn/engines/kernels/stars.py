@@ -180,7 +180,7 @@ def star(task, room, scratch, requests, team, number):
     folded = scratch.folded[number]
     tables = StarTables(size, stride, False, room.base[r], room.joint[r], room.shifts[r])
     stage, vector, epoch, pieces, before, idle, least = VECTOR, -1, 0, 0, 0, 0, 0.0
-    shares = number > 0 and not each
+    helps = shares = number > 0 and not each
     while True:
         if shares:
             piece = claim(team)
@@ -220,7 +220,7 @@ def star(task, room, scratch, requests, team, number):
                 add_at_once(team, DONE, 1)
             idle = 0
             continue
-        if number > 0 and not each:
+        if helps:
             idle += 1
             if idle > IDLE_LOOKS or number_now(team, ENDED):
                 return
