@@ -40,10 +40,10 @@ def test_the_demonstration_learns_compares_draws_and_says_where(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "pictures"
-    assert main(["demo", "--output", str(folder), "--hidden", "40", "--epochs", "15"]) == 0
+    assert main(["demo", "--output", str(folder), "--hidden", "4"]) == 0
     said = capsys.readouterr().out
-    ours, theirs = (float(share) for share in re.findall(r"  (\d+\.\d)%", said))
-    assert ours > theirs > 80
+    ours, forest, naive_bayes = (float(share) for share in re.findall(r"  (\d+\.\d)%", said))
+    assert ours > forest - 3 > naive_bayes > 80
     pictures = sorted(path.name for path in folder.glob("*.png"))
     assert pictures == ["completed.png", "confusion.png", "convergence.png", "explained.png", "prototypes.png"]
     for name in pictures:

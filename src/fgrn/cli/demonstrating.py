@@ -18,8 +18,8 @@ from .terminal import print_text
 @click.option(
     "--output", default="fgrn-demo", show_default=True, metavar="FOLDER", help="The folder for pictures and models."
 )
-@click.option("--hidden", type=click.IntRange(1), default=100, show_default=True, help="States of the hidden variable.")
-@click.option("--epochs", type=click.IntRange(1), default=40, show_default=True, help="Epochs of learning.")
+@click.option("--hidden", type=click.IntRange(1), default=8, show_default=True, help="Hidden states for each digit.")
+@click.option("--epochs", type=click.IntRange(1), default=100, show_default=True, help="Epochs of learning, at most.")
 @shared_options.json_option
 def demo(output: str, hidden: int, epochs: int, as_json: bool) -> None:
     """Learn handwritten digits, compare, explain, complete, and draw what was learnt. Needs no network."""

@@ -1,7 +1,7 @@
 """The demonstration `fgrn demo`: handwritten digits are learnt, predicted, explained, completed and drawn.
 
 The table comes with scikit-learn. Eight by eight pixels in four shades of grey are 64 observed variables, the digit is
-one more, and one hidden variable is their common cause.
+one more, and one hidden variable, some states of which belong to each digit, is their common cause.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ EXPLAINED_ROW = 10
 """The number of the test row that is explained and completed."""
 
 
-def run_demo(output: Path, hidden: int = 100, epochs: int = 40, say: Callable[[str], object] = print) -> dict[str, Any]:
-    """Learn the digits, print the results, and write pictures, table and model to a folder; returns the results."""
+def run_demo(output: Path, hidden: int = 8, epochs: int = 100, say: Callable[[str], object] = print) -> dict[str, Any]:
+    """Learn the digits with hidden states for each, print results, and write pictures, table and model to a folder.
+
+    Returns the results.
+    """
     from ..estimators import LatentClassifier
 
     table = datasets.load("digits")
@@ -43,8 +46,8 @@ def run_demo(output: Path, hidden: int = 100, epochs: int = 40, say: Callable[[s
 
     shades = tuple(range(datasets.SHADES))  # a pixel may lack a shade in the training rows
     schema = Schema(Column(name, shades, ordered=True) for name in names)
-    settings: dict[str, Any] = {"n_epochs": epochs, "smoothing": 0.1, "n_init": 1, "tol": 0.0}
-    model = LatentClassifier(hidden, **settings, schema=schema, random_state=0, verbose=1)
+    settings: dict[str, Any] = {"structure": "per_class", "n_hidden": hidden, "n_epochs": epochs, "max_seconds": 20}
+    model = LatentClassifier(**settings, schema=schema, random_state=0, verbose=1)
     began = time.perf_counter()
     model.fit(_by_name(names, pixels[train]), {table.target: digits[train].tolist()})
     took = time.perf_counter() - began
@@ -60,11 +63,11 @@ def run_demo(output: Path, hidden: int = 100, epochs: int = 40, say: Callable[[s
     found = model.predict(unseen)
     say("Accuracy on digits it has not seen")
     accuracy = {
-        f"fgrn, {hidden} hidden states": float(np.mean(found == digits[test])),
-        "CategoricalNB of scikit-learn": _naive_bayes(pixels, digits, train, test),
+        f"fgrn, {counted(hidden, 'hidden state')} for each digit": float(np.mean(found == digits[test])),
+        **_accuracies_of_peers(pixels, digits, train, test),
     }
     for who, share in accuracy.items():
-        say(f"  {who:32} {share:6.1%}")
+        say(f"  {who:38} {share:6.1%}")
 
     row = {name: int(column[EXPLAINED_ROW]) for name, column in unseen.items()}
     why = model.explain(row)
@@ -141,11 +144,19 @@ def _by_name(names: list[str], pixels: np.ndarray) -> dict[str, np.ndarray]:
     return dict(zip(names, pixels.T, strict=True))
 
 
-def _naive_bayes(pixels: np.ndarray, digits: np.ndarray, train: slice, test: slice) -> float:
+def _accuracies_of_peers(pixels: np.ndarray, digits: np.ndarray, train: slice, test: slice) -> dict[str, float]:
+    """Return the accuracies of classifiers of scikit-learn with their default settings."""
+    from sklearn.ensemble import RandomForestClassifier
     from sklearn.naive_bayes import CategoricalNB
 
-    other = CategoricalNB(min_categories=datasets.SHADES).fit(pixels[train], digits[train])
-    return float(other.score(pixels[test], digits[test]))
+    peers = {
+        "random forest of scikit-learn": RandomForestClassifier(random_state=0),
+        "naive Bayes of scikit-learn": CategoricalNB(min_categories=datasets.SHADES),
+    }
+    return {
+        name: float(peer.fit(pixels[train], digits[train]).score(pixels[test], digits[test]))
+        for name, peer in peers.items()
+    }
 
 
 def _prototypes(model: LatentClassifier, names: list[str]) -> Any:
