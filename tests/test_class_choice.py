@@ -1302,3 +1302,16 @@ def test_numbers_of_bins_are_compared_within_a_share_of_the_budget(monkeypatch: 
         counts.append(len(found))
     assert counts == [4, 2]  # for each number of bins, and then among all classifiers
     assert all(len(levels) == 10 for levels in model.schema_.states.values())
+
+
+def test_a_second_fit_chooses_as_the_first_one() -> None:
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame({name: rng.normal(size=700) for name in "abcd"} | {"e": rng.choice(list("xyz"), 700)})
+    sure = np.sin(3 * table["a"]) + (table["e"] == "x") + 0.5 * rng.normal(size=700)
+    classes = np.where(sure > 0, "yes", "no")
+    model = LatentClassifier(random_state=0).fit(table, classes)
+    bins, chances = model.schema_, model.predict_proba(table)
+    assert len(bins["a"].levels) == max(_bin_choice.BIN_COUNTS), "numbers of bins make a difference here"
+    model.fit(table, classes)
+    assert model.schema_ == bins
+    assert np.array_equal(model.predict_proba(table), chances)

@@ -69,6 +69,7 @@ class LatentEstimator(HiddenNames):
     _power = ONLINE_POWER
     _least_prior = 0.0  # of a state that no row has had yet, in learning from batches
     _journal: Journal | None = None  # while `fit` runs
+    _is_first_batch = False  # while the first of many batches is learnt, whose tables change with the next one
     network_: Network
     schema_: Schema
     history_: History
@@ -179,12 +180,13 @@ class LatentEstimator(HiddenNames):
             warn_without_effect(self)
         self._kind = kind
         self.n_rows_, self.weight_ = table.rows, table.weight
+        self._is_first_batch = batch
         try:
             with nullcontext() if batch else open_journal(self.checkpoint, interruptible=True) as self._journal:
                 train(table)
             interruption = "" if self._journal is None else self._journal.interruption
         finally:
-            self._journal = None
+            self._journal, self._is_first_batch = None, False
         self.n_iter_ = self.history_.epochs
         if batch:  # it comes again, to be counted
             self.n_rows_, self.weight_ = 0, 0.0

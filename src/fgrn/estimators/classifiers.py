@@ -325,8 +325,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
                 return class_hidden_tree(known, target, states, table, seed=seed, name=hidden)
             return class_tree_mixture(known, target, states, tree(table), name=hidden)
 
-        is_batch = self._journal is None and hasattr(self, "_kind")  # its tables change with the next one
-        temper = bool(self.refine) and structure != "shared" and not is_batch
+        temper = bool(self.refine) and structure != "shared" and not self._is_first_batch
         refine = temper and (structure != "tree" or self.refine != "auto")
         kind = HiddenTreeFamily if structure == "tree" else ClassFamily
         return kind(
