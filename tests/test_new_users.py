@@ -676,3 +676,13 @@ def test_complete_writes_the_columns_of_the_table_alone(
         more = [f"P({column})" for column in sorted(known, reverse=True)] if form == "proba" else []
         assert out.splitlines()[0] == ",".join(f'"{column}"' for column in [*columns, *more])
         assert ",," not in out
+
+
+def test_fit_names_all_unfit_columns_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = {"id": [f"i{row}" for row in range(60)], "name": [f"n{row}" for row in range(60)], "x": ["a", "b"] * 30}
+    words = [str(row) for row in range(60)]
+    table |= {"u": ["oops", *words[1:]], "v": ["?!", *words[1:]]}
+    table_file.write(table, tmp_path / "t.csv")
+    told = said(capsys, "fit", tmp_path / "t.csv", "-o", tmp_path / "m.fgrn", status=1)[1]
+    assert "Leave them out with --drop id --drop name, or allow so many levels with --max-levels 60." in told
+    assert "--missing oops --missing '?!' --missing '' --missing NA" in told
