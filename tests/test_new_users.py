@@ -686,3 +686,11 @@ def test_fit_names_all_unfit_columns_at_once(tmp_path: Path, capsys: pytest.Capt
     told = said(capsys, "fit", tmp_path / "t.csv", "-o", tmp_path / "m.fgrn", status=1)[1]
     assert "Leave them out with --drop id --drop name, or allow so many levels with --max-levels 60." in told
     assert "--missing oops --missing '?!' --missing '' --missing NA" in told
+
+
+def test_search_leaves_out_an_empty_column_as_fit_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("x,empty,y\n" + "a,,u\nb,,v\n" * 30)
+    out, err = said(capsys, "search", path, "--json")
+    assert json.loads(out)["variables"] == 2
+    assert "Column 'empty' has no known value, so nothing is learnt about it." in err
