@@ -694,3 +694,17 @@ def test_search_leaves_out_an_empty_column_as_fit_does(tmp_path: Path, capsys: p
     out, err = said(capsys, "search", path, "--json")
     assert json.loads(out)["variables"] == 2
     assert "Column 'empty' has no known value, so nothing is learnt about it." in err
+
+
+@pytest.mark.parametrize("action", ["unknown", "error"])
+def test_predict_tells_how_numbers_with_a_decimal_comma_are_read(
+    action: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    points, commas = tmp_path / "points.csv", tmp_path / "commas.csv"
+    points.write_text("x;y\n" + "".join(f"{row}.5;{'uv'[row > 20]}\n" for row in range(40)))
+    commas.write_text(points.read_text().replace(".", ","))
+    model = tmp_path / "m.fgrn"
+    said(capsys, "fit", points, "--target", "y", "--model", "naive-bayes", "--unseen", action, "-o", model)
+    err = said(capsys, "predict", model, commas, status=int(action == "error"))[1]
+    assert "Read the file with --decimal ','" in err
+    assert "decimal" not in said(capsys, "predict", model, commas, "--decimal", ",")[1]
