@@ -676,3 +676,35 @@ def test_complete_writes_the_columns_of_the_table_alone(
         more = [f"P({column})" for column in sorted(known, reverse=True)] if form == "proba" else []
         assert out.splitlines()[0] == ",".join(f'"{column}"' for column in [*columns, *more])
         assert ",," not in out
+
+
+def test_fit_names_all_unfit_columns_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = {"id": [f"i{row}" for row in range(60)], "name": [f"n{row}" for row in range(60)], "x": ["a", "b"] * 30}
+    words = [str(row) for row in range(60)]
+    table |= {"u": ["oops", *words[1:]], "v": ["?!", *words[1:]]}
+    table_file.write(table, tmp_path / "t.csv")
+    told = said(capsys, "fit", tmp_path / "t.csv", "-o", tmp_path / "m.fgrn", status=1)[1]
+    assert "Leave them out with --drop id --drop name, or allow so many levels with --max-levels 60." in told
+    assert "--missing oops --missing '?!' --missing '' --missing NA" in told
+
+
+def test_search_leaves_out_an_empty_column_as_fit_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("x,empty,y\n" + "a,,u\nb,,v\n" * 30)
+    out, err = said(capsys, "search", path, "--json")
+    assert json.loads(out)["variables"] == 2
+    assert "Column 'empty' has no known value, so nothing is learnt about it." in err
+
+
+@pytest.mark.parametrize("action", ["unknown", "error"])
+def test_predict_tells_how_numbers_with_a_decimal_comma_are_read(
+    action: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    points, commas = tmp_path / "points.csv", tmp_path / "commas.csv"
+    points.write_text("x;y\n" + "".join(f"{row}.5;{'uv'[row > 20]}\n" for row in range(40)))
+    commas.write_text(points.read_text().replace(".", ","))
+    model = tmp_path / "m.fgrn"
+    said(capsys, "fit", points, "--target", "y", "--model", "naive-bayes", "--unseen", action, "-o", model)
+    err = said(capsys, "predict", model, commas, status=int(action == "error"))[1]
+    assert "Read the file with --decimal ','" in err
+    assert "decimal" not in said(capsys, "predict", model, commas, "--decimal", ",")[1]

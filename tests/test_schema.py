@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -184,6 +186,25 @@ def test_rare_levels_are_one_level_where_there_are_many() -> None:
         Schema.infer({"word": [f"w{number}" for number in range(60)]}, max_levels=10)
     with pytest.raises(SchemaError, match=r"60 distinct values in 60 rows are dates\. Make .* such as the year"):
         Schema.infer({"day": [f"2026-{1 + day // 28:02}-{1 + day % 28:02}" for day in range(60)]}, max_levels=10)
+
+
+def test_all_unfit_columns_are_named_at_once() -> None:
+    table = {
+        "id": [f"i{row}" for row in range(60)],
+        "x": ["a", "b"] * 30,
+        "price": [f"{row},5" for row in range(60)],
+        "code": [f"c{row % 55}" for row in range(60)],
+    }
+    with pytest.raises(SchemaError) as caught:
+        Schema.infer(table)
+    told = str(caught.value)
+    assert "Column 'id': 60 distinct values in 60 rows looks like an identifier. Column 'code': 55 distinct" in told
+    assert "Leave them out, or allow so many levels with max_levels=60. Column 'price': 60 distinct" in told
+    assert told.endswith("Read the file with decimal=',', leave it out, or allow so many levels with max_levels=60.")
+    assert [one.column for one in caught.value.others] == ["price"]
+    assert str(pickle.loads(pickle.dumps(caught.value))) == told
+    with pytest.raises(SchemaError, match=r"The same holds for columns 'c3', 'c4'\. Leave them out"):
+        Schema.infer({f"c{number}": table["id"] for number in range(5)})
 
 
 def test_the_level_of_other_values_is_called_as_none_that_is_there() -> None:

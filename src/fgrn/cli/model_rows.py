@@ -13,11 +13,13 @@ from ..core.exceptions import (
     Remedy,
     SchemaError,
     TableFileError,
+    TableWarning,
     did_you_mean_instead,
     near_names,
     shortened,
 )
 from ..tables.columns import missing_remedy
+from ..tables.number_spelling import AS_TEXT, number_spelling
 from . import input_files
 from .terminal import print_message
 from .wording import spoken
@@ -60,7 +62,8 @@ class Remarks:
             verb, them = ("is not a number", "it is") if one else ("are not numbers", "they are")
             kept = f" for the other columns, and kept as {them}" if self._kept else ""
             count = "once" if times == 1 else f"{times:,} times{'' if one else ' in all'}"
-            self.remark(f"{named} in column {column!r} {verb}: taken as unknown{kept}, {count}.")
+            told = f"{named} in column {column!r} {verb}: taken as unknown{kept}, {count}."
+            self.remark(spoken(TableWarning(told, remedies=_reading(words))))
 
 
 def matching(model: LatentEstimator, table: Any, remarks: Remarks | None = None) -> Any:
@@ -119,12 +122,18 @@ def _as_learnt(values: Any, column: Column, unseen: str, remarks: Remarks) -> An
                 row=row,
                 column=column.name,
                 value=value,
-                remedies=(missing_remedy(value), Remedy("take words as unknown", unseen="unknown")),
+                remedies=(*_reading([value]), missing_remedy(value), Remedy("take words as unknown", unseen="unknown")),
             )
         words[value] += 1
     if words:
         remarks.no_numbers(column.name, words)
     return pa.array(numbers, pa.float64())
+
+
+def _reading(words: list[str]) -> tuple[Remedy | str, ...]:
+    """Return how to have words read as numbers, if they write numbers in another way; nothing for other words."""
+    spelt = number_spelling(words)
+    return () if spelt is None or spelt is AS_TEXT else (spelt.remedy,)
 
 
 def _number(word: str) -> float | None:

@@ -119,7 +119,7 @@ def search(data: str, output: str | None, tiers: tuple[str, ...], start: str | N
     how["start"] = None if start is None else _arcs_of(start)
     table = input_files.read(data, **options)
     input_files.check_finite(table, data)
-    schema = Schema.infer(table, bins=bins, max_levels=max_levels)
+    schema = Schema.infer(table, bins=bins, max_levels=max_levels, keep_empty=True)
     codes, states = schema.codes(table), schema.states
     how["hidden"] = dict(_hidden(text) for text in hidden)
     if not hidden and all((column.codes >= 0).all() for column in codes.values()):

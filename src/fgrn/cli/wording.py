@@ -103,8 +103,9 @@ class Options(Wording):
             command = self._command_of(name, option)
             if command is None:
                 return COMMANDS.get(name)
-            if name == "missing" and isinstance(value, str) and value and not self._has_missing:
-                value = (value, "", "NA")  # the option replaces the usual codes, so that these are to be given as well
+            if name == "missing" and isinstance(value, (str, list)) and value and not self._has_missing:
+                words = [value] if isinstance(value, str) else value
+                value = (*words, "", "NA")  # the option replaces the usual codes, so that these are to be given as well
             if value is None:
                 return f"{command and f'`{command}` '}without {option.split(' ')[0]}"
             found += [command, _with_value(option, value)]

@@ -142,6 +142,7 @@ class Report:
         value: what was found there, or what was given for `setting`.
         setting: the parameter that has a wrong value; the message goes on from it.
         remedies: what to do, each a `Remedy`, or a text if no setting is part of it. One of them is enough.
+        others: further problems that were found with this one, and need remedies of their own.
 
     Attributes:
         message: see above, as the others.
@@ -160,7 +161,9 @@ class Report:
         value: Any = None,
         setting: str | None = None,
         remedies: Iterable[Remedy | str] | Remedy | str = (),
+        others: Iterable[Report] = (),
     ) -> None:
+        self.others = tuple(others)
         self.message, self.file, self.line = message, file, line
         self.rows = tuple(map(int, rows)) if row is None else (int(row),)
         self.column, self.value, self.setting = column, value, setting
@@ -176,7 +179,7 @@ class Report:
     @property
     def parts(self) -> dict[str, Any]:
         """The arguments of the constructor that make an equal report."""
-        names = ("message", "file", "rows", "line", "column", "value", "setting", "remedies")
+        names = ("message", "file", "rows", "line", "column", "value", "setting", "remedies", "others")
         return {name: getattr(self, name) for name in names}
 
     def changed(self, **parts: Any) -> Self:
@@ -185,7 +188,7 @@ class Report:
 
     def shifted(self, first: int) -> Self:
         """Return the same report with `first` added to all row numbers."""
-        return self.changed(rows=[row + first for row in self.rows])
+        return self.changed(rows=[row + first for row in self.rows], others=[one.shifted(first) for one in self.others])
 
     @property
     def place(self) -> str:
@@ -206,7 +209,8 @@ class Report:
         place = f"{self.place}: " if self.place else ""
         message = self.message if self.setting is None else f"{wording.subject(self.setting)} {self.message}"
         found = [one if isinstance(one, str) else one.worded(wording) for one in self.remedies]
-        return f"{place}{message} {_sentences([one for one in found if one])}".strip()
+        text = f"{place}{message} {_sentences([one for one in found if one])}".strip()
+        return " ".join([text, *(one.worded(wording) for one in self.others)])
 
     def __str__(self) -> str:
         return visible(self.worded())

@@ -116,7 +116,16 @@ class Schema(Mapping[str, Column]):
             found = inferred_column(name, column, given.get(name), codes, bins, max_levels, weights)
             return continuous_column(name, column, codes) if continuous == "auto" and found.is_binned else found
 
-        found = cls(replace(described(name, column), missing_words=codes is None) for name, column in columns.items())
+        known: list[Column] = []
+        unfit: list[SchemaError] = []
+        for name, column in columns.items():
+            try:
+                known.append(replace(described(name, column), missing_words=codes is None))
+            except SchemaError as error:
+                unfit.append(error)
+        if unfit:
+            raise table_warnings.one_error_of_columns(unfit)
+        found = cls(known)
         empty = [name for name, column in found.items() if not column.levels and not column.continuous]
         if empty and (not keep_empty or len(empty) == len(found)):
             remedy = Remedy(f"leave {'it' if len(empty) == 1 else 'them'} out", "", drop=...)

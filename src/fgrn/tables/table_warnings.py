@@ -23,6 +23,9 @@ DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}
 MOST_LISTED = 3
 """The most columns that one warning lists."""
 
+MOST_NAMED = 20
+"""The most columns of one kind that the error for unfit columns names."""
+
 
 def warn_of_missing_words(words: Mapping[str, Mapping[Any, int | None]]) -> None:
     """Warn which words were taken as missing values, in how many rows, and how to keep them as levels.
@@ -192,6 +195,46 @@ def too_many_levels(name: str, levels: Sequence[Any], rows: int, what: str, unus
             Remedy("allow so many levels", max_levels=len(levels)),
         ),
     )
+
+
+def one_error_of_columns(errors: Sequence[SchemaError]) -> SchemaError:
+    """Return the errors of several columns as one, so that all of them can be put right at once.
+
+    Columns with the same remedies share them: "leave them out with --drop a --drop b".
+    """
+    kinds: dict[tuple[str, ...], list[SchemaError]] = {}
+    for error in errors:
+        texts = [one if isinstance(one, str) else one.text for one in error.remedies]
+        kinds.setdefault(tuple(texts), []).append(error)
+    first, *others = [_error_of_kind(alike) for alike in kinds.values()]
+    return first.changed(others=others) if others else first
+
+
+def _error_of_kind(errors: Sequence[SchemaError]) -> SchemaError:
+    """Return the error of columns whose remedies are the same but for the names and values in their settings."""
+    first = errors[0]
+    if len(errors) == 1:
+        return first
+    rest = [f"{one.place}: {one.message}" for one in errors[1:MOST_LISTED]]
+    if more := errors[MOST_LISTED:]:
+        names = shortened([repr(one.column) for one in more], MOST_NAMED - MOST_LISTED)
+        rest.append(f"The same holds for {'column' if len(more) == 1 else 'columns'} {names}.")
+    remedies = [_shared_remedy(alike) for alike in zip(*(one.remedies for one in errors), strict=True)]
+    return first.changed(message=" ".join([first.message, *rest]), remedies=remedies)
+
+
+def _shared_remedy(alike: Sequence[Remedy | str]) -> Remedy | str:
+    """Return one remedy for several columns, from that of each: all names, and the largest number of levels."""
+    first = alike[0]
+    if isinstance(first, str):
+        return first
+    settings: dict[str, Any] = {}
+    for setting in first.settings:
+        values = list(dict.fromkeys(one.settings[setting] for one in alike if isinstance(one, Remedy)))
+        several: Any = max(values) if setting == "max_levels" else ... if len(values) > MOST_NAMED else values
+        settings[setting] = several if len(values) > 1 else values[0]
+    text = re.sub(r"\bit holds\b", "they hold", first.text)
+    return Remedy(re.sub(r"\bit\b", "them", text), first.python, **settings)
 
 
 def warn_of_long_numbers(name: str, levels: Sequence[Any], numbers: np.ndarray) -> None:
