@@ -620,6 +620,28 @@ def test_a_temperature_of_wide_stars_leaves_numbers_behind() -> None:
     assert np.add.reduceat(tempered._parameters.values, lines) == pytest.approx(np.ones(len(lines)))
 
 
+@pytest.mark.parametrize(("columns", "engine"), [(20, "auto"), (400, "cpu")])
+def test_held_out_rows_of_many_columns_are_not_left_to_the_log_domain(
+    columns: int, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their likelihood, 8^-400, underflows; the compiled kernels rescale, and tell the same of the class."""
+    rng = np.random.default_rng(0)
+    data = {f"Y{i}": Coded(rng.integers(0, 8, 50, dtype=np.int32)) for i in range(columns)}
+    net = fgrn.class_mixture({name: 8 for name in data} | {"y": 2}, "y", 1)
+    family, rows = replace(FAMILY, engine="auto"), encoded(data)
+    model = family.with_tables(net, family.scaled(net, 0.1 * rng.random(net._spec.layout.size)))
+    exact = replace(family, engine="reference").chances(model, rows)
+    engines, propagate = [], fgrn.Network.propagate
+
+    def noted(self: Any, *args: Any, **options: Any) -> Any:
+        engines.append(options["engine"])
+        return propagate(self, *args, **options)
+
+    monkeypatch.setattr(fgrn.Network, "propagate", noted)
+    np.testing.assert_allclose(family.chances(model, rows), exact, rtol=1e-9)
+    assert engines == [engine]
+
+
 def test_a_classifier_that_is_too_sure_gets_a_higher_temperature() -> None:
     """The only penalty allowed is too weak to change that."""
     table, y = few_rows_and_many_cells()

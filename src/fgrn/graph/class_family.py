@@ -132,9 +132,15 @@ class ClassFamily:
         return model._with_parameters(replace(model._parameters, values=values), model._trained)
 
     def chances(self, model: Network, rows: Evidence) -> np.ndarray:
-        """See `Family`."""
+        """See `Family`.
+
+        Of many columns the engine is that of all E-steps: a product of hundreds of probabilities underflows in the
+        linear domain, and the reference engine then computes the rows again, column by column in the log domain.
+        """
+        many = len(rows.columns) > FEW_COLUMNS
+        engine = self._engine(model, rows).name if self.engine == "auto" and many else self.engine
         return model.propagate(
-            rows, keep=[self.target], parts=["marginal"], engine=self.engine, impossible="mark"
+            rows, keep=[self.target], parts=["marginal"], engine=engine, impossible="mark"
         ).marginal(self.target)
 
     def level_of_cells(self, model: Network) -> np.ndarray:
