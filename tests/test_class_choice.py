@@ -627,7 +627,7 @@ def test_held_out_rows_of_many_columns_are_not_left_to_the_log_domain(
     """Their likelihood, 8^-400, underflows; the compiled kernels rescale, and tell the same of the class."""
     rng = np.random.default_rng(0)
     data = {f"Y{i}": Coded(rng.integers(0, 8, 50, dtype=np.int32)) for i in range(columns)}
-    net = fgrn.class_mixture({name: 8 for name in data} | {"y": 2}, "y", 1)
+    net = fgrn.class_mixture(dict.fromkeys(data, 8) | {"y": 2}, "y", 1)
     family, rows = replace(FAMILY, engine="auto"), encoded(data)
     model = family.with_tables(net, family.scaled(net, 0.1 * rng.random(net._spec.layout.size)))
     exact = replace(family, engine="reference").chances(model, rows)

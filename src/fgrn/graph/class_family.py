@@ -139,9 +139,9 @@ class ClassFamily:
         """
         many = len(rows.columns) > FEW_COLUMNS
         engine = self._engine(model, rows).name if self.engine == "auto" and many else self.engine
-        return model.propagate(
-            rows, keep=[self.target], parts=["marginal"], engine=engine, impossible="mark"
-        ).marginal(self.target)
+        return model.propagate(rows, keep=[self.target], parts=["marginal"], engine=engine, impossible="mark").marginal(
+            self.target
+        )
 
     def level_of_cells(self, model: Network) -> np.ndarray:
         """See `Family`."""
