@@ -130,6 +130,8 @@ def _step(function: Function, origin: _Point, direction: np.ndarray, first: floa
             if here.slope * (1.0 if high is None else high.length - low.length) >= 0:
                 high = low
             low = here
+        if high is not None and high.length == low.length:  # values that do not fit their slopes: no length is left
+            break
         length = _longer(here, origin) if high is None else _between(low, high)
     return None if low is origin else low
 
