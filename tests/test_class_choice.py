@@ -252,6 +252,15 @@ def test_nothing_is_tried_where_the_gradient_is_zero_or_not_finite(slope: float)
     assert found.tolist() == [1.0, 2.0]
 
 
+def test_values_that_do_not_fit_their_slopes_end_the_search() -> None:
+    """The value rises where the slope says that it falls: the interval shrinks to nothing."""
+
+    def turning(x: np.ndarray) -> tuple[float, np.ndarray]:
+        return float(1 - x[0] / 2 if x[0] <= 0.1 else 0.95 + 50 * (x[0] - 0.1)), np.array([-1.0])
+
+    assert minimised(turning, np.zeros(1), 1, 0.0) == pytest.approx([0.1])
+
+
 def test_the_threads_of_blas_are_those_of_before_when_the_last_minimum_is_found() -> None:
     def threads() -> set[int]:
         return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
@@ -286,13 +295,15 @@ def test_the_optimiser_ends_when_it_is_asked_to() -> None:
 # Conditional likelihood
 
 
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
+@pytest.mark.parametrize("scale", [1.0, 60.0])  # with 60 some cells are less than the least probability
 @pytest.mark.parametrize("hidden", [1, 2])
-def test_the_gradient_is_that_of_the_conditional_likelihood(hidden: int) -> None:
+def test_the_gradient_is_that_of_the_conditional_likelihood(hidden: int, scale: float, engine: str) -> None:
     states, data = three_classes()
     data["a"].codes[::7] = -1  # missing values
-    task = conditional(learnt(states, data, hidden), data)
+    task = replace(FAMILY, engine=engine).conditional(learnt(states, data, hidden), encoded(data))
     rng = np.random.default_rng(0)
-    z = rng.normal(size=task._spec.layout.size)
+    z = scale * rng.normal(size=task._spec.layout.size)
     _, slope = task.log_likelihood(z)
     for _ in range(5):
         step = 1e-5 * rng.normal(size=len(z))

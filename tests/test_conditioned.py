@@ -50,10 +50,23 @@ def test_the_counts_of_a_star_are_those_of_messages(
         return
     assert isinstance(star, ConditionedEStep)
     assert (star.rest is not None) == (most == 2 and missing > 0)
-    expected, found = messages.count(net._parameters.values), star.count(net._parameters.values)
+    assert_equal_counts(messages, star, net._parameters.values)
+
+
+def assert_equal_counts(one: LocalEStep, other: object, values: np.ndarray) -> None:
+    expected, found = one.count(values), other.count(values)
     assert found.values == pytest.approx(expected.values, abs=1e-10)
     assert found.log_likelihood == pytest.approx(expected.log_likelihood, abs=1e-9)
     assert found.weight == pytest.approx(expected.weight)
+
+
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
+def test_the_counts_of_rows_of_negative_weight_are_subtracted(engine: str) -> None:
+    net, rows = network(), rows_of(0.2, "abcde", 300)
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], rows.rows)
+    rows = rows.with_arrays(row_weights=rows.row_weights * signs)
+    for found in both(net, rows, engine):
+        assert_equal_counts(both(net, rows)[0], found, net._parameters.values)
 
 
 def test_rows_without_a_hidden_variable_are_left_to_messages() -> None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import threading
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from strategies import networks_with_evidence
 
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable, engines
 from fgrn.engines import cpu, installed_engines
 from fgrn.engines.row_blocks import blocks_of_rows, in_order
-from fgrn.flow.counts import LocalEStep
+from fgrn.flow.counts import Counts, LocalEStep
 from fgrn.flow.evidence import encode
 from fgrn.flow.parameters import random_start
 
@@ -161,8 +163,14 @@ def packing_networks(rng: np.random.Generator) -> Network:
     return fgrn.naive_bayes(observed, class_variable="Y0")
 
 
-@given(seed=st.integers(0, 2**32 - 1), share=st.sampled_from([0.0, 0.1, 0.5, 0.9]), weighted=st.booleans())
-def test_packed_leaves_give_the_counts_of_the_reference_engine(seed: int, share: float, weighted: bool) -> None:
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    share=st.sampled_from([0.0, 0.1, 0.5, 0.9]),
+    weights=st.sampled_from([(1.0,), (0.0, 1.0, 2.5), (-1.0, 1.0, 1.0), (-2.5, 0.0, 1.0)]),
+)
+def test_packed_leaves_give_the_counts_of_the_reference_engine(
+    seed: int, share: float, weights: tuple[float, ...]
+) -> None:
     rng = np.random.default_rng(seed)
     net = packing_networks(rng)
     values = random_start(net._spec, net._parameters, int(rng.integers(1000)), 0, again=True).values
@@ -172,16 +180,37 @@ def test_packed_leaves_give_the_counts_of_the_reference_engine(seed: int, share:
         codes = rng.integers(0, len(net.variable(name).labels), rows).astype(float)
         codes[rng.random(rows) < share * rng.choice([0, 1], p=[0.3, 0.7])] = np.nan
         data[name] = codes
-    encoded = encode(plan, data, rng.choice([0.0, 1.0, 2.5], rows) if weighted else None)
+    encoded = encode(plan, data)
+    if len(weights) > 1:
+        encoded = encoded.with_arrays(row_weights=rng.choice(weights, rows))
     programs = net._programs_for(plan, (), encoded)
     packed = engines.get("cpu").by_tape(plan, programs, programs.counting, encoded, encoded.row_weights, None)
-    for expect in (True, False):
+    for expect in (True, False) if min(weights) >= 0 else (True,):
         reference = LocalEStep(engines.get("reference"), plan, programs, encoded, expect).count(values)
         chosen = LocalEStep(engines.get("cpu"), plan, programs, encoded, expect).count(values)
         for found in (chosen, packed.load(values).counts(expect)):
             np.testing.assert_allclose(found.values, reference.values, rtol=1e-10, atol=1e-10)
             np.testing.assert_allclose(found.log_likelihood, reference.log_likelihood, rtol=1e-12, atol=1e-9)
     assert any(len(pack.sisos) > 1 for region in packed.tape.regions for pack in region.packs)
+
+
+@given(drawn=networks_with_evidence(most_rows=8), seed=st.integers(0, 2**32 - 1))
+@pytest.mark.parametrize("engine", ENGINES)
+def test_rows_of_negative_weight_are_subtracted(engine: str, drawn: Any, seed: int) -> None:
+    network, evidence = drawn
+    net = Network(network.blocks)
+    plan = net._plan(())
+    encoded = encode(plan, evidence.columns)
+    programs = net._programs_for(plan, (), encoded)
+    weights = np.random.default_rng(seed).choice([-1.0, -0.5, 0.0, 1.0, 2.0], evidence.rows)
+
+    def counted(some: np.ndarray) -> Counts:
+        rows = encoded.with_arrays(row_weights=some)
+        return LocalEStep(engines.get(engine), plan, programs, rows, expect=True).count(net._parameters.values)
+
+    found, more, less = (counted(some) for some in (weights, np.maximum(weights, 0), np.maximum(-weights, 0)))
+    np.testing.assert_allclose(found.values, more.values - less.values, rtol=1e-9, atol=1e-9)
+    assert found.log_likelihood == pytest.approx(more.log_likelihood - less.log_likelihood, rel=1e-9, abs=1e-9)
 
 
 @given(

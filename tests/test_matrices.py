@@ -24,7 +24,9 @@ def rows_of(count: int, columns: int, levels: int, seed: int, missing: float = 0
 
 def counted(net: fgrn.Network, data: Any, weights: Any, engine: str, **options: Any) -> tuple[Counts, str]:
     plan = net._plan()
-    evidence = net._encode_rows(plan, data, weights)
+    evidence = net._encode_rows(plan, data, None if weights is None else np.abs(weights))
+    if weights is not None and (weights < 0).any():
+        evidence = evidence.with_arrays(row_weights=np.asarray(weights, dtype=float))
     programs = net._programs_for(plan, (), evidence)
     estep = LocalEStep(engines.get(engine), plan, programs, evidence, **{"expect": True, "merge": False, **options})
     return estep.count(net._parameters.values), estep.method.kernel
@@ -51,6 +53,7 @@ def test_counts_are_those_of_the_reference_engine(hidden: int, trees: int) -> No
     net = fgrn.hidden_tree(data, hidden=hidden, trees=trees, states=dict.fromkeys(data, 3))
     weights = np.random.default_rng(0).integers(0, 3, 300)
     compare(net, data, weights)
+    compare(net, data, weights - 1)  # rows of negative weight are subtracted
     net.learn(data, epochs=3, smoothing=0.1)
     compare(net, {name: data[name] for name in ("x1", "x4")})  # the others have no column
 

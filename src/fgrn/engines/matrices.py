@@ -213,7 +213,7 @@ class MatrixLoaded:
         for source in range(len(mine.plan.source_edge)):
             mine.plan.source_values(totals.counts, source)[...] += totals.prior
         likelihood = float((weights * np.where(doubtful, 0.0, likelihoods)).sum())
-        return totals.counts, likelihood, doubtful & (weights > 0)
+        return totals.counts, likelihood, doubtful & (weights != 0)
 
     @property
     def _states(self) -> np.ndarray:

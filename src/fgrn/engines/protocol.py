@@ -106,7 +106,7 @@ class RowCounts(NamedTuple):
         impossible = np.isneginf(log_likelihood)
         terms = weights * np.where(impossible, 0.0, log_likelihood)
         # summed by NumPy: a threaded BLAS would wake its threads for every block
-        return cls(values, float(terms.sum()), np.flatnonzero(impossible & (weights > 0)))
+        return cls(values, float(terms.sum()), np.flatnonzero(impossible & (weights != 0)))
 
 
 class Scanner(Protocol):
@@ -242,7 +242,8 @@ class Engine(Protocol):
     ) -> Prepared:
         """Lay out rows for one of the programs; `threads` work on them, None for one per processor.
 
-        Without weights every row counts once.
+        Without weights every row counts once. The counts of a row with a negative weight are subtracted, if missing
+        values add their expected counts.
         """
 
     def best_path(

@@ -238,7 +238,8 @@ class _Writer:
     def _packed(self, diverter: int, group: list[tuple[int, int]], before: list[Pack]) -> Pack:
         sisos, sizes = zip(*group, strict=True)
         states = [int(self.plan.cardinality[self.plan.siso_output[siso]]) for siso in sisos]
-        blank = all(size > count for size, count in zip(sizes, states, strict=True))
+        # what is left of the total is not computed from counts that may be negative: every row has an entry then
+        blank = not self.shape.subtracts and all(size > count for size, count in zip(sizes, states, strict=True))
         first = before[-1].rows.stop if before else 0
         return Pack(sisos, sizes, diverter, first, prod(sizes) - 1 if blank else -1)
 

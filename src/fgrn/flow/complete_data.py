@@ -76,5 +76,5 @@ class CompleteDataEStep:
             impossible = np.zeros(rows.stop - rows.start, dtype=bool)
             for number, variables, sizes in self.scopes:
                 impossible |= self.layout.table(values, number).ravel()[self.cells(variables, sizes, rows)] == 0
-            found.append(rows.start + np.flatnonzero(impossible & (self.evidence.row_weights[rows] > 0)))
+            found.append(rows.start + np.flatnonzero(impossible & (self.evidence.row_weights[rows] != 0)))
         refuse_impossible(np.concatenate(found))

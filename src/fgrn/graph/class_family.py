@@ -110,11 +110,14 @@ class ClassFamily:
 
     def conditional(self, model: Network, rows: Evidence) -> Conditional:
         """See `Family`. Rows whose class is unknown are left out."""
-        classes = rows.codes[:, rows.columns.index(self.target)]
-        known = rows.take(np.flatnonzero(classes >= 0))
+        place = rows.columns.index(self.target)
+        known = rows.take(np.flatnonzero(rows.codes[:, place] >= 0))
+        both = known.take(np.tile(np.arange(known.rows), 2))
+        both.codes[known.rows :, place] = UNKNOWN
+        both = both.with_arrays(row_weights=np.concatenate([known.row_weights, -known.row_weights]))
         states = model.variable(self.hidden).cardinality
-        both = (self._estep(model, known), self._estep(model, known.without(self.target)))
-        return Conditional(model._spec, model._parameters.values, *both, states)
+        esteps = self._estep(model, known), self._estep(model, both)
+        return Conditional(model._spec, model._parameters.values, *esteps, known.weight, states)
 
     def _engine(self, model: Network, rows: Evidence) -> Engine:
         """Return the engine for all E-steps over some rows; the work of one of them would say too little."""

@@ -4,10 +4,11 @@ EM maximises the likelihood of whole rows, for all columns alike. To predict the
 
     sum over rows of weight * log P(target | the other columns)  -  strength * penalty
 
-with gradients that are the difference of two E-steps: the expected counts with the target known, minus those with it
-unknown. Every row of a table is the softmax of free numbers z, so that rows stay distributions, and missing values are
-summed out as in EM. With naive Bayes this is multinomial logistic regression on indicators of the levels (Roos et al.,
-2005; Greiner and Zhou, 2002); with several hidden states a class has several such regressions.
+with gradients that are the expected counts with the target known, minus those with it unknown: one E-step over the rows
+with their target, and over the same rows without it, whose weights are negative. Every row of a table is the softmax of
+free numbers z, so that rows stay distributions, and missing values are summed out as in EM. With naive Bayes this is
+multinomial logistic regression on indicators of the levels (Roos et al., 2005; Greiner and Zhou, 2002); with several
+hidden states a class has several such regressions.
 
     penalty = 1/2 sum over cells of (z - z0)^2
 
@@ -40,6 +41,9 @@ OF_ITSELF = 0.1
 
 FAINTEST = 1e-12
 """A smaller probability starts as this one: z is finite."""
+
+LEAST = 1e-30
+"""A smaller probability counts as this one: no row becomes impossible."""
 
 
 @dataclass(frozen=True)
@@ -76,14 +80,17 @@ class Conditional:
         spec: which cells there are, and which of them are learnt.
         values: the tables to begin with.
         known: the E-step over the rows whose target is known.
-        unknown: the E-step over the same rows without their target.
+        gained: the E-step over these rows, and over the same rows without their target with negative weights.
+        weight: of the rows.
         states: of the hidden variable that the target hangs on. Rows of a table that differ in its state alone tell
             something about the target, and "independence" is that they are equal; it is the slowest of the parents.
     """
 
-    def __init__(self, spec: Specification, values: np.ndarray, known: EStep, unknown: EStep, states: int) -> None:
+    def __init__(
+        self, spec: Specification, values: np.ndarray, known: EStep, gained: EStep, weight: float, states: int
+    ) -> None:
         self._spec, self._values, self._states = spec, values, states
-        self._known, self._unknown = known, unknown
+        self._known, self._gained, self.weight = known, gained, weight
         self.evaluations = 0
 
     @cached_property
@@ -128,11 +135,8 @@ class Conditional:
         count of each cell is with the target known than with it unknown.
         """
         self.evaluations += 1
-        seen = np.where(self._learnt_cells, np.maximum(values, 1e-30), values)
-        known, unknown = self._known.count(seen), self._unknown.count(seen)
-        self.weight = known.weight
-        more = np.where(self._learnt_cells, np.asarray(known.values) - np.asarray(unknown.values), 0.0)
-        return known.log_likelihood - unknown.log_likelihood, more
+        found = self._gained.count(np.where(self._learnt_cells, np.maximum(values, LEAST), values))
+        return found.log_likelihood, np.where(self._learnt_cells & (values > LEAST), found.values, 0.0)
 
     def maximised(
         self,

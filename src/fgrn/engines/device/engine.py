@@ -361,7 +361,7 @@ class TorchLoaded:
         lost, late = np.zeros((2, mine.evidence.rows), dtype=bool)
         likelihood, any_marked = torch.stack([run.sums.log_likelihood, marked.any().double()]).tolist()
         if any_marked:
-            lost, late = marked.cpu().numpy() & (mine.weights > 0) & ~left_out
+            lost, late = marked.cpu().numpy() & (mine.weights != 0) & ~left_out
         counts: Any = run.sums.in_vector(vector, expect)
         return RowCounts(counts, likelihood, np.zeros(0, dtype=np.intp)), lost, late & ~lost
 

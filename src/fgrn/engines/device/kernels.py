@@ -100,7 +100,7 @@ def _finish(
         passed = tl.load(posterior + clique * plane + cell, mask=inside, other=0.0).to(tl.float32)
         product = product * passed
         total = tl.sum(product, axis=1)
-        doubtful = ((total <= faint * tl.max(passed, axis=1)) & (weight > 0)).to(tl.int32)
+        doubtful = ((total <= faint * tl.max(passed, axis=1)) & (weight != 0)).to(tl.int32)
     tl.store(doubt + clique * rows + r, doubtful.to(tl.uint8), mask=is_row)
     factor = tl.where(total > 0, weight / tl.where(total > 0, total, 1.0), 0.0)
     product = product * factor[:, None]

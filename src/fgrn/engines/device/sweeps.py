@@ -285,7 +285,7 @@ class Sweep:
         total = product.sum(-1)
         doubt = torch.zeros_like(total, dtype=torch.bool)
         if group.stack is not None:
-            doubt = (total <= self.precision.faint * passed.amax(-1)) & (self.weights > 0)
+            doubt = (total <= self.precision.faint * passed.amax(-1)) & (self.weights != 0)
         else:
             logs = torch.where(total > 0, total, torch.ones_like(total)).log()
             self.largest[group.size][group.cliques] += logs

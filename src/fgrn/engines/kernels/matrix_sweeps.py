@@ -101,7 +101,7 @@ def posterior_below(tree, clique, tables, first, rows, work, books, totals):
     add_cross_product(work.message, message, work.up, start, totals.counts, table, above, rows, below)
     for r in range(rows):
         weight = totals.weights[first + r]
-        if weight > 0 and not weight > VANISHING * summed(work.passed, r * below, below):
+        if weight != 0 and not abs(weight) > VANISHING * abs(summed(work.passed, r * below, below)):
             books.doubtful[first + r] = True
         times(work.up, start + r * below, work.passed, r * below, below)
 
