@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from fractions import Fraction
 from itertools import pairwise
@@ -15,8 +16,8 @@ from strategies import networks_with_evidence
 
 import fgrn
 from fgrn import SISO, Diverter, Network, Source, Variable, engines
-from fgrn.engines import cpu, installed_engines
-from fgrn.engines.row_blocks import blocks_of_rows, in_order
+from fgrn.engines import cpu, installed_engines, row_blocks
+from fgrn.engines.row_blocks import blocks_of_rows, call_helpers, in_order
 from fgrn.flow.counts import Counts, LocalEStep
 from fgrn.flow.evidence import encode
 from fgrn.flow.parameters import random_start
@@ -328,6 +329,22 @@ def test_who_leaves_blocks_undone_waits_for_the_threads_that_work_on_them() -> N
     results.close()  # type: ignore[attr-defined]
     assert running == [0]
     assert list(in_order(2, lambda number: number, range(50))) == list(range(50))
+
+
+@pytest.mark.skipif(row_blocks.PROCESSOR_NOW is None, reason="threads cannot be kept off a processor here")
+def test_a_thread_that_helps_is_kept_off_the_processor_of_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where they were woken together, two threads took turns on one processor for milliseconds."""
+    allowed = os.sched_getaffinity(0)
+    seen: list[tuple[int, set[int]]] = []
+    for processor in sorted(allowed)[:2]:
+        monkeypatch.setattr(row_blocks, "PROCESSOR_NOW", lambda processor=processor: processor)
+        ended = threading.Event()
+        call_helpers(1, lambda _, processor=processor, ended=ended: (
+            seen.append((processor, os.sched_getaffinity(0))), ended.set()
+        ))  # fmt: skip
+        assert ended.wait(timeout=60)
+    assert all(found == (allowed - {processor} or allowed) for processor, found in seen)
+    assert os.sched_getaffinity(0) == allowed
 
 
 def test_threads_change_nothing_in_batch_learning() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from threading import Condition, Lock, Thread
 from typing import Any, ClassVar, NamedTuple
@@ -22,6 +24,16 @@ BLOCKS_PER_THREAD = 4
 def thread_count() -> int:
     """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _processor_of_caller() -> Callable[[], int] | None:
+    """Return a function that tells on which processor its caller runs; None where threads cannot be kept off one."""
+    if not hasattr(os, "sched_setaffinity"):
+        return None
+    return getattr(ctypes.PyDLL(None), "sched_getcpu", None)
+
+
+PROCESSOR_NOW = _processor_of_caller()
 
 
 def blocks_of_rows(rows: int, size: int) -> list[slice]:
@@ -148,6 +160,7 @@ class _Helper(Thread):
     def __init__(self) -> None:
         super().__init__(name="fgrn", daemon=True)
         self.queue: _Queue | _Aside | None = None
+        self.off = -1  # the processor that it is kept off
         self.called = Lock()
         self.called.acquire()
 
@@ -163,7 +176,22 @@ class _Helper(Thread):
             helper = cls()
             helper.start()
         helper.queue = queue
+        helper.keep_off(-1 if PROCESSOR_NOW is None else PROCESSOR_NOW())
         helper.called.release()
+
+    def keep_off(self, processor: int) -> None:
+        """Let the thread run on all processors but that of its caller, if there are others.
+
+        Some systems wake a thread where its caller runs, to save power, and move it only after milliseconds: until then
+        the two take turns, and work that is shared takes as long as on one thread.
+        """
+        if processor == self.off or processor < 0 or self.native_id is None:
+            return
+        self.off = processor
+        others = os.sched_getaffinity(0) - {processor}
+        if others:
+            with suppress(OSError):  # a system may forbid it
+                os.sched_setaffinity(self.native_id, others)
 
     def run(self) -> None:
         """Help with the queues that the thread is called to, one after the other."""
