@@ -55,8 +55,7 @@ BACKWARDS = {
     ("files.estimator_file", "estimators"): "an estimator is restored",
     ("files.estimator_file", "estimators._base"): "an estimator is restored",
     ("files.estimator_file", "estimators._state_count"): "an estimator is restored",
-    ("files.estimator_file", "estimators._class_analysis"): "an estimator is restored",
-    ("files.estimator_file", "estimators.hidden_markov"): "an estimator is restored",
+    ("files.estimator_file", "estimators._sequence_tables"): "an estimator is restored",
     ("files.estimator_file", "estimators._class_labels"): "an estimator is restored",
     ("files.model_file", "estimators._base"): "an estimator is saved",
 }

@@ -31,7 +31,7 @@ LATER = frozenset(
 NEVER = frozenset({"mpl_toolkits.mplot3d", "pandas"})
 """Modules that libraries import where they are installed, and that no command uses."""
 
-FEW_COLLECTIONS = 100_000
+FEW_COLLECTIONS = 300_000
 """Allocations between two garbage collections: imports allocate many objects, and keep all of them."""
 
 

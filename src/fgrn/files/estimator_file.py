@@ -21,7 +21,6 @@ from ..learning.criteria import Candidate, ClassCandidate, ClassSelection, Selec
 from ..tables.schema import Schema
 from ..tables.time_order import as_nanoseconds
 from .container import Refused, short_repr, value_of
-from .report_record import report_record, restore_report
 
 if TYPE_CHECKING:
     from ..estimators._base import LatentEstimator
@@ -83,6 +82,8 @@ def estimator_record(estimator: LatentEstimator) -> dict[str, Any]:
                 record["selection"]["simplest_share"] = estimator.selection_.simplest_share
     report = estimator._report_to_save() if hasattr(estimator, "_report_to_save") else None
     if report is not None:
+        from .report_record import report_record
+
         record["report"] = report_record(report)
     return record
 
@@ -92,10 +93,9 @@ def restore_estimator(
 ) -> LatentEstimator:
     """Return the estimator described in a document, with its network, and its mixture of trees if there is one."""
     from .. import estimators
-    from ..estimators._class_analysis import ClassAnalysis
     from ..estimators._class_labels import LatentClassifierBase
+    from ..estimators._sequence_tables import SequenceTables
     from ..estimators._state_count import Choosing
-    from ..estimators.hidden_markov import HiddenMarkovModel
 
     record = value_of(dict, document, "estimator", "its description")
     name = value_of(str, record, "class", "its estimator")
@@ -129,14 +129,17 @@ def restore_estimator(
         estimator.n_trees_ = value_of(int, record, "n_trees", "its estimator")
         if mixture is not None:
             estimator.mixture_ = mixture
-    if isinstance(estimator, HiddenMarkovModel):
+    has_sequences = isinstance(estimator, SequenceTables)
+    if has_sequences:
         estimator.beside_ = _sequence_columns(record)
-    if isinstance(estimator, (Choosing, HiddenMarkovModel)) or "n_trees" in known:
+    if isinstance(estimator, Choosing) or has_sequences or "n_trees" in known:
         estimator.n_hidden_ = value_of(int, record, "n_hidden", "its estimator")
     if "selection" in record:
         estimator.selection_ = _restore_selection(value_of(dict, record, "selection", "its estimator"))
     _check_against_network(estimator)
-    if "report" in record and isinstance(estimator, ClassAnalysis):
+    if "report" in record and hasattr(estimator, "_report_to_save"):
+        from .report_record import restore_report
+
         parts = value_of(dict, record, "report", "its estimator")
         model = estimator._estimates()
         estimator._saved_report = restore_report(parts, model, estimator.history_, estimator._parameter_count(network))

@@ -36,6 +36,17 @@ from .records import NEWER, check_distributions, list_of_records, read_variables
 COUNTS = "the counts of a table"
 
 
+def encode_model(
+    model: FactoredModel | InfluenceDiagram | DynamicBayesianNetwork, head: Mapping[str, object]
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return the document and the tensors of a network or an influence diagram."""
+    if isinstance(model, InfluenceDiagram):
+        return encode_influence(model, head)
+    if isinstance(model, DynamicBayesianNetwork):
+        return encode_dynamic(model, head)
+    return encode_factored(model, head)
+
+
 def encode_factored(model: FactoredModel, head: Mapping[str, object]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return the document and the tensors of a Bayesian or Markov network."""
     tensors: dict[str, np.ndarray] = {}

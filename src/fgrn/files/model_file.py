@@ -29,14 +29,11 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
 from .._version import __version__
-from ..bayes.dynamic import DynamicBayesianNetwork
-from ..bayes.factored import FactoredModel
-from ..bayes.influence import InfluenceDiagram
 from ..bayes.tree_mixture import TreeMixture
 from ..core.exceptions import ModelFileError, Remedy
 from ..core.refined_weight import RefinedWeight
@@ -49,7 +46,6 @@ from ..graph.chain import Chain
 from ..graph.network import Network
 from ..graph.supervisor import layout_of
 from ..graph.wiring import Wiring
-from . import factored_file
 from .block_records import bare_block, encode_block, request_given, with_given
 from .container import Container, Readable, Refused, container_bytes, open_regular_file, short_repr, value_of
 from .estimator_file import estimator_record, restore_estimator
@@ -58,9 +54,14 @@ from .mixture_file import mixture_parts, read_mixture, request_mixture
 from .records import check_distributions, list_of_records, read_variables, refusing_invalid_models, states_of
 
 if TYPE_CHECKING:
+    from ..bayes.dynamic import DynamicBayesianNetwork
+    from ..bayes.factored import FactoredModel
+    from ..bayes.influence import InfluenceDiagram
     from ..estimators._base import LatentEstimator
 
-    Saved = Network | TreeMixture | FactoredModel | InfluenceDiagram | DynamicBayesianNetwork | LatentEstimator
+    Saved: TypeAlias = (
+        Network | TreeMixture | FactoredModel | InfluenceDiagram | DynamicBayesianNetwork | LatentEstimator
+    )
 
 FORMAT_VERSION = 2
 """Version of the model format; raised when older code would misread a file, not for keys it may ignore."""
@@ -108,16 +109,21 @@ def _record_of(model: Saved) -> dict[str, Any]:
 
 def _model_bytes(model: Saved, record: dict[str, Any]) -> bytes:
     """Return the bytes of the model file of a network, or of an estimator with its record."""
-    if isinstance(model, FactoredModel):
-        return container_bytes(*factored_file.encode_factored(model, HEAD))
-    if isinstance(model, InfluenceDiagram):
-        return container_bytes(*factored_file.encode_influence(model, HEAD))
-    if isinstance(model, DynamicBayesianNetwork):
-        return container_bytes(*factored_file.encode_dynamic(model, HEAD))
     if isinstance(model, Network):
         return _network_bytes(model, {})
     if isinstance(model, TreeMixture):
         return _network_bytes(model.network, *mixture_parts(model))
+    if record:
+        return _estimator_bytes(cast("LatentEstimator", model), record)
+    from .factored_file import encode_model
+
+    return container_bytes(
+        *encode_model(cast("FactoredModel | InfluenceDiagram | DynamicBayesianNetwork", model), HEAD)
+    )
+
+
+def _estimator_bytes(model: LatentEstimator, record: dict[str, Any]) -> bytes:
+    """Return the bytes of the model file of an estimator with its record."""
     beside: dict[str, Any] = {"estimator": record}
     arrays: dict[str, np.ndarray] = {}
     if hasattr(model, "decision_network_"):
@@ -140,7 +146,9 @@ def _read_model(file: Readable) -> Saved:
     """Return the network or estimator in an open model file."""
     container = Container(file, _check_model_version)
     if "model" in container.document:
-        return factored_file.decode_factored(container)
+        from .factored_file import decode_factored
+
+        return decode_factored(container)
     network, deciding, mixture = _decode_network(container)
     weight = _read_refined_weight(container.document)
     if "estimator" not in container.document:
@@ -152,10 +160,10 @@ def _read_model(file: Readable) -> Saved:
 
 def _is_equal(again: Any, model: Any, record: dict[str, Any]) -> bool:
     """Return whether a model read back from a file equals the one to be saved; `record` is that of an estimator."""
-    if isinstance(model, (FactoredModel, InfluenceDiagram, DynamicBayesianNetwork, TreeMixture)):
-        return bool(again == model)
     if isinstance(model, Network):
         return bool(again == model and again.online_state == model.online_state)
+    if not record:
+        return bool(again == model)
     return (
         _is_equal(again.network_, model.network_, {})
         and again._decision.pool == model._decision.pool
