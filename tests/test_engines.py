@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -336,13 +337,15 @@ def test_a_thread_that_helps_is_kept_off_the_processor_of_its_caller(monkeypatch
     """Where they were woken together, two threads took turns on one processor for milliseconds."""
     allowed = os.sched_getaffinity(0)
     seen: list[tuple[int, set[int]]] = []
-    for processor in sorted(allowed)[:2]:
-        monkeypatch.setattr(row_blocks, "PROCESSOR_NOW", lambda processor=processor: processor)
-        ended = threading.Event()
-        call_helpers(1, lambda _, processor=processor, ended=ended: (
-            seen.append((processor, os.sched_getaffinity(0))), ended.set()
-        ))  # fmt: skip
-        assert ended.wait(timeout=60)
+    ended = threading.Event()
+
+    def call_from(processor: int, work: Callable[[int], object]) -> None:
+        monkeypatch.setattr(row_blocks, "PROCESSOR_NOW", lambda: processor)
+        call_helpers(1, lambda _: (seen.append((processor, os.sched_getaffinity(0))), work(processor)))
+
+    call_from(min(allowed), lambda _: call_from(max(allowed), lambda _: ended.set()))  # also a helper of a helper
+    assert ended.wait(timeout=60)
+    assert [processor for processor, _ in seen] == [min(allowed), max(allowed)]
     assert all(found == (allowed - {processor} or allowed) for processor, found in seen)
     assert os.sched_getaffinity(0) == allowed
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
-from threading import Condition, Lock, Thread
+from threading import Condition, Lock, Thread, current_thread
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -161,6 +161,7 @@ class _Helper(Thread):
         super().__init__(name="fgrn", daemon=True)
         self.queue: _Queue | _Aside | None = None
         self.off = -1  # the processor that it is kept off
+        self.allowed: set[int] = set()  # those that it might run on
         self.called = Lock()
         self.called.acquire()
 
@@ -187,11 +188,11 @@ class _Helper(Thread):
         """
         if processor == self.off or processor < 0 or self.native_id is None:
             return
+        caller = current_thread()
         self.off = processor
-        others = os.sched_getaffinity(0) - {processor}
-        if others:
-            with suppress(OSError):  # a system may forbid it
-                os.sched_setaffinity(self.native_id, others)
+        self.allowed = caller.allowed if isinstance(caller, _Helper) else os.sched_getaffinity(0)
+        with suppress(OSError):  # a system may forbid it
+            os.sched_setaffinity(self.native_id, self.allowed - {processor} or self.allowed)
 
     def run(self) -> None:
         """Help with the queues that the thread is called to, one after the other."""
