@@ -747,6 +747,40 @@ def test_long_names_fit_the_terminal_and_stay_apart(
             assert any(word in line for line in lines), lines
 
 
+@pytest.mark.parametrize("width", ["", "80"])
+def test_long_levels_do_not_break_tables(
+    width: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    levels = [
+        f"{'The interviewer wrote: ' * 6}{answer}, at least in the last twelve months"
+        for answer in ("never", "often", "twice")
+    ]
+    path = columns_of(tmp_path, asked=levels * 20, age=["young", "old", "old"] * 20, other=["p", "q", "q"] * 20)
+    model = tmp_path / "m.fgrn"
+    tables = [
+        said(capsys, *command)
+        for command in (
+            ["fit", path, "--target", "other", "--hidden", "2", "-o", model],
+            ["inspect", path],
+            ["prototypes", model],
+        )
+    ]
+    for text in tables:
+        assert max(map(len, text.replace(str(model), "").splitlines())) <= 120, text
+        assert all(answer[:2] in text for answer in ("never", "often", "twice")), text
+    for row, answer in enumerate(("never", "often", "twice")):  # also where the other levels are not shown
+        text = said(capsys, "explain", model, path, "--row", str(row))
+        assert f"asked = …{answer}" in text
+        assert max(map(len, text.splitlines())) <= 80
+    assert levels[0] in said(capsys, "explain", model, path, "--json")
+    assert '"levels": {' not in said(capsys, "explain", model, path, "--json")
+    said(capsys, "fit", path, "--target", "asked", "--hidden", "3", "-o", model)  # as classes
+    for command in (["prototypes", model], ["explain", model, path], ["inspect", model]):
+        text = said(capsys, *command)
+        assert max(map(len, text.splitlines())) <= 150, text
+
+
 def test_names_of_several_lines_are_one_line(tmp_path: Path, capsys: Any) -> None:
     path = columns_of(tmp_path, **{"a\nb\tc": ["p", "q"] * 10})
     assert "\na\\nb\\tc " in said(capsys, "inspect", path)

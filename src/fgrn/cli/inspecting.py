@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from ..core import printing
 from ..core.exceptions import (
     FgrnError,
     FgrnWarning,
@@ -85,7 +86,7 @@ def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool,
         [
             record["column"],
             record["kind"],
-            terminal.listed(record["levels"]),
+            printing.listed(record["levels"]),
             f"{record['distinct']:,}",
             f"{record['missing_share']:.1%}" if record["missing"] else "",
         ]
@@ -124,10 +125,10 @@ def _describe_estimator(path: str, model: Any, as_json: bool) -> None:
         )
         return
     parts = [counted(len(columns), "column")]
-    parts += [f"{counted(len(classes), 'class', 'classes')} ({shortened(classes, 5)})"] if classes else []
+    parts += [f"{counted(len(classes), 'class', 'classes')} ({printing.listed(classes)})"] if classes else []
     parts += [counted(hidden, "hidden state")] if isinstance(hidden, int) else []
     print_text(visible(f"{type(model).__name__}, learnt from a table: {', '.join(parts)}"))
-    lines = [[one["column"], one["kind"], terminal.listed(one["levels"])] for one in columns]
+    lines = [[one["column"], one["kind"], printing.listed(one["levels"])] for one in columns]
     print_text(terminal.aligned(["column", "kind", "levels"], lines, left=3))
     print_text(f"\n{_commands_for(model)}")
 
