@@ -712,6 +712,25 @@ def test_an_interrupted_choice_is_said(
     assert told in out and "<- best BIC" in out
 
 
+def test_more_hidden_states_than_rows_are_told_before_they_are_learnt(
+    people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    told: list[str] = []
+    network = fgrn.LatentClassModel._network
+
+    def interrupted(self: Any, size: int) -> Any:
+        told.append(capsys.readouterr().err)
+        signal.raise_signal(signal.SIGINT)
+        return network(self, size)
+
+    monkeypatch.setattr(fgrn.LatentClassModel, "_network", interrupted)
+    command = ["fit", str(people), "-o", str(tmp_path / "m.fgrn"), "--hidden", "5000"]
+    assert main(command) == 130
+    assert "Traceback" not in capsys.readouterr().err
+    assert "fgrn: --hidden asks for 5,000 hidden states, more than the" in told[0]
+    assert "--hidden auto" in told[0]
+
+
 # Tables on a terminal
 
 

@@ -36,6 +36,7 @@ from ..tables.schema import UNSEEN, Schema
 from ._convergence import warn_if_not_converged
 from ._decision import Decision
 from ._hidden_names import HiddenNames
+from ._many_states import warn_of_many_states
 from ._streams import encoded_stream, online_batches
 from ._tables import Classes, Columns, check_lengths, is_array
 from ._without_effect import warn_without_effect
@@ -178,6 +179,7 @@ class LatentEstimator(HiddenNames):
             )
         if not batch:
             warn_without_effect(self)
+            warn_of_many_states(self, table.rows)
         self._kind = kind
         self.n_rows_, self.weight_ = table.rows, table.weight
         self._is_first_batch = batch
@@ -259,6 +261,11 @@ class LatentEstimator(HiddenNames):
 
     def _network(self, n_hidden: Any) -> Network:
         raise NotImplementedError
+
+    def _states_asked(self) -> int:
+        """Return the number of states that the user wants the largest hidden variable to have; 0 if it is chosen."""
+        given = getattr(self, "n_hidden", None)
+        return int(given) if isinstance(given, Integral) else 0
 
     def _observed(self) -> dict[str, list[Label]]:
         """Return the observed variables of the network with their states."""
