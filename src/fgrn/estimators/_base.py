@@ -32,7 +32,8 @@ from ..queries.questions import explained_by
 from ..tables import frames, one_row
 from ..tables.encoded import EncodedTable, Evidence, NamedStates
 from ..tables.frames import Coded
-from ..tables.schema import UNSEEN, Schema
+from ..tables.schema import MOST_LEVELS, UNSEEN, Schema
+from ..tables.table_warnings import warn_of_identifiers
 from ._convergence import warn_if_not_converged
 from ._decision import Decision
 from ._hidden_names import HiddenNames
@@ -235,6 +236,8 @@ class LatentEstimator(HiddenNames):
         if classes is not None:
             self._set_classes(classes)
         self.schema_ = self._read_schema(columns, weights)
+        if self.schema is None and frames.row_count(columns) <= MOST_LEVELS:  # of more rows, words are refused
+            warn_of_identifiers(self.schema_.values(), columns)
         table = self._encoded(self.schema_.codes(columns, self.unseen), weights, classes)
         self._take_units(table)
         return table
