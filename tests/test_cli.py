@@ -712,6 +712,25 @@ def test_an_interrupted_choice_is_said(
     assert told in out and "<- best BIC" in out
 
 
+def test_more_hidden_states_than_rows_are_told_before_they_are_learnt(
+    people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    told: list[str] = []
+    network = fgrn.LatentClassModel._network
+
+    def interrupted(self: Any, size: int) -> Any:
+        told.append(capsys.readouterr().err)
+        signal.raise_signal(signal.SIGINT)
+        return network(self, size)
+
+    monkeypatch.setattr(fgrn.LatentClassModel, "_network", interrupted)
+    command = ["fit", str(people), "-o", str(tmp_path / "m.fgrn"), "--hidden", "5000"]
+    assert main(command) == 130
+    assert "Traceback" not in capsys.readouterr().err
+    assert "fgrn: --hidden asks for 5,000 hidden states, more than the" in told[0]
+    assert "--hidden auto" in told[0]
+
+
 # Tables on a terminal
 
 
@@ -745,6 +764,40 @@ def test_long_names_fit_the_terminal_and_stay_apart(
         assert max(map(len, lines)) <= 60, lines
         for word in ("spe", "pri"):
             assert any(word in line for line in lines), lines
+
+
+@pytest.mark.parametrize("width", ["", "80"])
+def test_long_levels_do_not_break_tables(
+    width: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    levels = [
+        f"{'The interviewer wrote: ' * 6}{answer}, at least in the last twelve months"
+        for answer in ("never", "often", "twice")
+    ]
+    path = columns_of(tmp_path, asked=levels * 20, age=["young", "old", "old"] * 20, other=["p", "q", "q"] * 20)
+    model = tmp_path / "m.fgrn"
+    tables = [
+        said(capsys, *command)
+        for command in (
+            ["fit", path, "--target", "other", "--hidden", "2", "-o", model],
+            ["inspect", path],
+            ["prototypes", model],
+        )
+    ]
+    for text in tables:
+        assert max(map(len, text.replace(str(model), "").splitlines())) <= 120, text
+        assert all(answer[:2] in text for answer in ("never", "often", "twice")), text
+    for row, answer in enumerate(("never", "often", "twice")):  # also where the other levels are not shown
+        text = said(capsys, "explain", model, path, "--row", str(row))
+        assert f"asked = …{answer}" in text
+        assert max(map(len, text.splitlines())) <= 80
+    assert levels[0] in said(capsys, "explain", model, path, "--json")
+    assert '"levels": {' not in said(capsys, "explain", model, path, "--json")
+    said(capsys, "fit", path, "--target", "asked", "--hidden", "3", "-o", model)  # as classes
+    for command in (["prototypes", model], ["explain", model, path], ["inspect", model]):
+        text = said(capsys, *command)
+        assert max(map(len, text.splitlines())) <= 150, text
 
 
 def test_names_of_several_lines_are_one_line(tmp_path: Path, capsys: Any) -> None:

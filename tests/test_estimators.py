@@ -555,3 +555,41 @@ def test_names_of_columns_that_are_no_text_are_told() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fgrn.NaiveBayesClassifier().fit(table.set_axis(range(2), axis=1), [0, 1] * 5)
+
+
+@pytest.mark.parametrize(
+    ("model", "states", "remedies"),
+    [
+        (fgrn.LatentClassModel(50, n_epochs=1), 50, ["n_hidden=8", "n_hidden='auto'"]),
+        (fgrn.LatentClassifier(50, n_epochs=1), 50, ["n_hidden=8", "n_hidden='auto'"]),
+        (fgrn.LatentImputer(50, n_epochs=1), 50, ["n_hidden=8", "n_hidden='auto'"]),
+        (fgrn.HiddenMarkovModel([f"s{k}" for k in range(50)], n_epochs=1), 50, ["n_hidden=...", "n_hidden='auto'"]),
+        (fgrn.DeepLatentClassifier((50, 2), n_epochs=1), 50, ["n_hidden=..."]),
+        (fgrn.DiscreteICA([10, 5], n_epochs=1), 50, ["n_hidden=..."]),
+    ],
+)
+def test_more_hidden_states_than_rows_are_warned_of_before_learning(
+    model: Any, states: int, remedies: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = {"a": ["x", "y"] * 20, "b": ["u", "v", "v", "v"] * 10}
+    labels = (["p", "q"] * 20,) if isinstance(model, (fgrn.LatentClassifier, fgrn.DeepLatentClassifier)) else ()
+
+    def train(self: Any, table: Any) -> None:
+        raise RuntimeError("learning begins")
+
+    with pytest.warns(fgrn.FgrnWarning, match=rf"asks for {states} hidden states, more than the 40 rows") as told:
+        monkeypatch.setattr(type(model), "_train", train)
+        monkeypatch.setattr(type(model), "_train_within", lambda self, budget, table: train(self, table), raising=False)
+        with pytest.raises(RuntimeError, match="learning begins"):
+            model.fit(rows, *labels)
+    (one,) = [warning.message for warning in told]
+    assert isinstance(one, fgrn.FgrnWarning)
+    assert all(remedy in str(one) for remedy in remedies)
+    assert ("'auto'" in str(one)) == ("n_hidden='auto'" in remedies)
+
+
+def test_as_many_hidden_states_as_rows_are_not_warned_of() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", fgrn.ConvergenceWarning)
+        fgrn.LatentClassModel(4, n_epochs=1).fit({"a": ["x", "y", "x", "y"], "b": ["u", "v", "v", "v"]})

@@ -691,7 +691,7 @@ def test_more_classes_than_rows_are_warned_of_and_have_no_standard_errors(
 ) -> None:
     few = {"a": ["x", "y", "x", "y"], "b": ["u", "v", "v", "v"]}
     asked = fgrn.LatentClassModel(5, random_state=0, n_init=1)
-    with pytest.warns(fgrn.FgrnWarning, match="'n_hidden' asks for 5 classes, more than the 4 rows can tell") as told:
+    with pytest.warns(fgrn.FgrnWarning, match="'n_hidden' asks for 5 hidden states, more than the 4 rows") as told:
         asked.fit(few)
     assert len(told) == 1
     for module in ("fgrn.statistics.fisher_information", "fgrn.estimators._class_analysis"):

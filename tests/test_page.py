@@ -451,6 +451,30 @@ def test_the_command_writes_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert main(["explore", "chest.bif", "rows.csv"]) == 2
 
 
+def test_without_o_a_page_of_another_file_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    fgrn.write(chest(), "chest.bif")
+    fgrn.lvm({"a": 2}, hidden=2).save("chest.fgrn")
+    page = Path("chest.html")
+    assert main(["explore", "chest.fgrn"]) == 0
+    made = page.read_bytes()
+    assert main(["explore", "chest.bif"]) == 2
+    told = capsys.readouterr().err.split("\n")
+    assert "'chest.html' was made from 'chest.fgrn'" in told[-2]
+    assert "-o" in told[-2]
+    assert page.read_bytes() == made
+    assert main(["explore", str(tmp_path / "chest.fgrn"), "--title", "Again"]) == 0  # the same file, by another name
+    assert page.read_bytes() != made
+    assert main(["explore", "chest.bif", "-o", "chest.html"]) == 0
+    for other in ("<p>Of a treasure</p>", '<script type="application/json" id="model">[1]</script>'):
+        page.write_text(other)
+        assert main(["explore", "chest.bif"]) == 2
+        assert "'chest.html' was not made from 'chest.bif'" in capsys.readouterr().err
+        assert page.read_text() == other
+    fgrn.explore(chest(), page)  # from a model in memory
+    assert main(["explore", "chest.bif"]) == 2
+
+
 def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
     fgrn.write(chest(), tmp_path / "chest.bif")
     arguments = ["explore", str(tmp_path / "chest.bif"), "--serve", "--json"]

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 import fgrn
 from fgrn.core.labels import plain_number, shown_number
-from fgrn.core.printing import memory_size, shortened_to_cells, text_table
+from fgrn.core.printing import WIDEST_COLUMN, equations, listed, memory_size, shortened_to_cells, text_table
 from fgrn.tables.columns import bin_labels
 
 
@@ -81,6 +81,37 @@ def test_names_that_differ_in_one_place_stay_apart(before: int, after: int) -> N
     assert len(set(found)) == 3
     assert all(one != other for one, other in pairwise(found))
     assert all(what in text for what, text in zip(("one", "two", "six"), found, strict=True))
+
+
+def test_names_that_differ_in_two_places_stay_apart() -> None:
+    names = [f"{'b' * 60}{first}{'m' * 60}{second}{'a' * 60}" for first, second in ("px", "py", "qv", "qw")]
+    assert len(set(shortened_to_cells(names, 20))) == 4
+
+
+SENTENCE = "which the interviewer wrote down as a whole sentence, and which nobody has shortened since: "
+
+
+def test_long_labels_do_not_widen_tables_without_a_terminal() -> None:
+    labels = [f"{SENTENCE}{answer}, at least in the last twelve months" for answer in ("yes", "no", "perhaps")]
+    assert min(map(len, labels)) > WIDEST_COLUMN
+    lines = text_table(["level", "rows"], [[label, "3"] for label in labels]).split("\n")
+    assert max(map(cell_len, lines)) <= WIDEST_COLUMN + 6
+    assert len(set(lines)) == 5
+    (shown,) = equations([("answer", labels[0])], None, [("answer", label) for label in labels[1:]])
+    assert shown.startswith("answer = …yes, at least")
+    assert equations([("answer", "yes")], None, [("answer", label) for label in labels]) == ["answer = yes"]
+
+
+@given(st.lists(words, max_size=9, unique=True), st.integers(1, 6), st.integers(40, 100))
+def test_lists_fit(items: list[str], most: int, room: int) -> None:
+    assert cell_len(listed(items, most, room)) <= room
+
+
+def test_long_labels_are_listed_side_by_side() -> None:
+    labels = [f"{SENTENCE}{answer}, at least" for answer in ("yes", "no", "perhaps")]
+    assert listed(labels) == "…yes, at least, …no, at least, …perhaps…least"
+    assert listed([*labels, "sometimes", "never"], room=60).endswith(", ... (2 more)")
+    assert listed(["no", *labels]) == "no, ... (3 more)"  # whole, if one is
 
 
 def test_sizes_of_memory_have_the_unit_that_suits_them() -> None:

@@ -359,7 +359,7 @@ def test_a_number_larger_than_any_is_named(size: int) -> None:
         Schema.infer(bins)
     with pytest.raises(fgrn.SchemaError, match="Row 1, 'a': a whole number"):
         Schema.infer({"a": [1, 10**size]})
-    model = small().fit({"a": list(range(40)), "b": ["x", "y"] * 20})
+    model = small().fit({"a": [k // 2 for k in range(40)], "b": ["x", "y"] * 20})
     with pytest.raises(fgrn.SchemaError, match="Row 1, 'a': a whole number"):
         model.predict({"a": [3, 10**size], "b": ["x", "y"]})
 
@@ -448,3 +448,62 @@ def test_tables_of_other_programs_are_to_be_saved_as_csv(name: str, tmp_path: Pa
     (tmp_path / name).write_bytes(b"PK")
     with pytest.raises(fgrn.FgrnError, match=r"files are not read\. Save the table as a CSV or Parquet file"):
         table_file.read(tmp_path / name)
+
+
+# Identifiers in small tables
+
+
+IDENTIFIERS = [
+    [f"p{k}" for k in range(40)],
+    [1000 + 7 * k for k in range(40)],
+    [None, *(f"p{k}" for k in range(39))],
+    ["p1", *(f"p{k}" for k in range(39))],
+]
+
+
+@pytest.mark.parametrize("identifier", IDENTIFIERS)
+def test_an_identifier_in_a_small_table_is_warned_of_as_inspect_does(
+    identifier: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = {"id": identifier, "a": ["x", "y"] * 20, "b": ["u", "v", "v", "v"] * 10}
+    classes = ["p", "q"] * 20
+    for fit in (
+        lambda: fgrn.LatentClassModel(2, n_epochs=1).fit(table),
+        lambda: fgrn.LatentClassifier(random_state=0).fit(table, classes),
+    ):
+        with pytest.warns(fgrn.TableWarning, match="value is different: an identifier") as told:
+            fit()
+        (one,) = [each.message for each in told if isinstance(each.message, fgrn.TableWarning)]
+        assert isinstance(one, fgrn.TableWarning)
+        assert one.column == "id"
+    path = tmp_path / "rows.csv"
+    pd.DataFrame(table).to_csv(path, index=False)
+    assert main(["fit", str(path), "--hidden", "2", "-o", str(tmp_path / "m.fgrn")]) == 0
+    err = capsys.readouterr().err
+    assert "value is different: an identifier? If so, leave it out with --drop id." in err
+    assert main(["inspect", str(path)]) == 0
+    out = capsys.readouterr().out
+    told_by_inspect = out[out.index("id: ") :].splitlines()[0]
+    assert told_by_inspect.removeprefix("id: ") in err
+    assert main(["fit", str(path), "--drop", "id", "--hidden", "2", "-o", str(tmp_path / "m.fgrn")]) == 0
+    assert "identifier" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        [k / 7 for k in range(40)],  # measured
+        [k // 2 for k in range(40)],  # repeated
+        ["x", "y"] * 20,
+    ],
+)
+def test_other_columns_of_small_tables_are_no_identifiers(column: list[Any]) -> None:
+    table = {"c": column, "a": ["x", "y"] * 20}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", fgrn.TableWarning)
+        warnings.simplefilter("ignore", fgrn.ConvergenceWarning)
+        fgrn.LatentClassModel(2, n_epochs=1).fit(table)
+        few = {name: [f"{value}{place}" for place, value in enumerate(values)][:20] for name, values in table.items()}
+        fgrn.LatentClassModel(2, n_epochs=1).fit(few)  # so few rows may well differ
+        schema = fgrn.Schema.infer({"id": IDENTIFIERS[0]})  # the user has decided
+        fgrn.LatentClassModel(2, n_epochs=1, schema=schema).fit({"id": IDENTIFIERS[0]})

@@ -62,7 +62,25 @@ def explore(
         place = output or f"{name}.html"
         output_files.check_place(place, "a page, such as page.html")
         output_files.check_other(place, {"MODEL": model})
+        if output is None:
+            _check_page_is_of(model, place)
         _write(_load_model(model, from_, rescale), place, title or name, model, as_json)
+
+
+def _check_page_is_of(model: str, place: str) -> None:
+    """Raise an error if a file that nobody named would be replaced, and is not a page of the same model file."""
+    from ..page.page import source_of_page
+
+    if not Path(place).exists():
+        return
+    source = source_of_page(place)
+    if source and Path(source).absolute() == Path(model).absolute():
+        return
+    was = f"was made from {source!r}" if source else f"was not made from {model!r}"
+    raise click.UsageError(
+        f"{place!r} {was}, and the page of {model!r} would replace it. Name another file with -o, or the same file "
+        "to replace it."
+    )
 
 
 def _write(model: Any, place: str, title: str, source: str, as_json: bool) -> None:

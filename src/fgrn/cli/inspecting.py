@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from ..core import printing
 from ..core.exceptions import (
     FgrnError,
     FgrnWarning,
@@ -18,9 +19,8 @@ from ..core.exceptions import (
     visible,
 )
 from ..tables import frames, table_file
-from ..tables.missing import is_missing_value
 from ..tables.stream_source import is_many
-from ..tables.table_warnings import names_are_values, words_among_numbers
+from ..tables.table_warnings import count_values, identifier_warning, names_are_values, words_among_numbers
 from ..tables.text_reader import bad_row_error, infinite
 from . import input_files, output_files, shared_options, terminal
 from .signals import CHOICE_CUT_SHORT, stoppable
@@ -85,7 +85,7 @@ def inspect(data: str, bins: int, max_levels: int, rescale: bool, as_json: bool,
         [
             record["column"],
             record["kind"],
-            terminal.listed(record["levels"]),
+            printing.listed(record["levels"]),
             f"{record['distinct']:,}",
             f"{record['missing_share']:.1%}" if record["missing"] else "",
         ]
@@ -124,10 +124,10 @@ def _describe_estimator(path: str, model: Any, as_json: bool) -> None:
         )
         return
     parts = [counted(len(columns), "column")]
-    parts += [f"{counted(len(classes), 'class', 'classes')} ({shortened(classes, 5)})"] if classes else []
+    parts += [f"{counted(len(classes), 'class', 'classes')} ({printing.listed(classes)})"] if classes else []
     parts += [counted(hidden, "hidden state")] if isinstance(hidden, int) else []
     print_text(visible(f"{type(model).__name__}, learnt from a table: {', '.join(parts)}"))
-    lines = [[one["column"], one["kind"], terminal.listed(one["levels"])] for one in columns]
+    lines = [[one["column"], one["kind"], printing.listed(one["levels"])] for one in columns]
     print_text(terminal.aligned(["column", "kind", "levels"], lines, left=3))
     print_text(f"\n{_commands_for(model)}")
 
@@ -160,7 +160,7 @@ def _looked_at(
     """Return the record of a column for the output, and its `Column`, None if it cannot have one."""
     from ..tables.schema import Schema
 
-    counts, column, weights = _counts(values), None, None
+    counts, column, weights = count_values(values), None, None
     kind: dict[str, Any] = {"kind": "unfit", "levels": []}
     if frames.is_numbers(values) and values.dtype.kind != "b" and all(map(isfinite, counts)):  # told apart already
         values, weights = np.array(list(counts), dtype=values.dtype), np.array(list(counts.values()))
@@ -188,25 +188,6 @@ def _looked_at(
     return {**record, "remarks": _remarks(record, counts, rows)}, column
 
 
-def _counts(values: Any) -> dict[Any, int]:
-    """Return the distinct known values of a column and their counts."""
-    if frames.is_numbers(values):
-        found, often = np.unique(values[values == values], return_counts=True)
-        return dict(zip(found.tolist(), often.tolist(), strict=True))
-    apart = frames.dictionary_encoded(values)
-    if not isinstance(apart, frames.DictionaryColumn):  # no values of a table, but they can be counted by their text
-        apart = frames.dictionary_encoded(
-            [None if is_missing_value(value) else str(value) for value in frames.as_list(values)]
-        )
-    pairs = zip(apart.values, apart.counts.tolist(), strict=True)
-    return {value: count for value, count in pairs if count and not is_missing_value(value)}
-
-
-def _is_measured(value: Any) -> bool:
-    """Return whether a value is a number with a fraction, which no identifier has."""
-    return isinstance(value, (float, np.floating)) and not float(value).is_integer()
-
-
 def _codes_and_spellings(counts: dict[Any, int]) -> list[str]:
     """Return remarks on a number that may mean "missing", and on words that differ in case or blanks alone."""
     if all(isinstance(value, (int, float)) for value in counts):
@@ -229,9 +210,8 @@ def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[
     known, first = sum(counts.values()), next(iter(counts))
     if "problem" in record:
         out.append(record["problem"])
-    elif len(counts) > 0.9 * known and rows > 20 and not any(map(_is_measured, counts)):
-        which = "every value is" if len(counts) == known else "nearly every value is"
-        out.append(f"{which} different: an identifier? leave it out with --drop")
+    elif (found := identifier_warning(record["column"], counts, rows)) is not None:
+        out.append(spoken(found.changed(column=None)))
     odd = words_among_numbers(counts)
     if odd and record["kind"] != "unfit":
         told = shortened([repr(word) for word in odd], 4)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 import numpy as np
 
+from ..core import printing
 from ..core.exceptions import FgrnError, WiringError, counted, shortened, visible
 from ..files.formats import FORMATS, READ_ONLY, READABLE, RESCALE, UNREADABLE
 from . import input_files, output_files, shared_options, terminal
@@ -165,8 +166,8 @@ def summary(path: str, as_json: bool, rescale: bool = False) -> None:
         [
             variable.name,
             f"{variable.cardinality}",
-            terminal.listed(variable.labels),
-            terminal.listed(beside[variable.name], 6, 60),
+            printing.listed(variable.labels),
+            printing.listed(beside[variable.name], 6, 60),
         ]
         for variable in model.variables
     ]

@@ -166,7 +166,7 @@ def explain(model: str, data: str | None, row: int, given: tuple[str, ...], targ
         plots.save(plots.explanation(found), picture)
         output_files.confirm(picture)
     if as_json:
-        terminal.print_json({**found.__dict__})
+        terminal.print_json({name: value for name, value in vars(found).items() if name != "levels"})
     else:
         print_text(str(found))
 

@@ -8,16 +8,13 @@ from typing import Any
 import click
 
 from ..core import printing
-from ..core.exceptions import FgrnError, SchemaError, counted, shortened, visible
+from ..core.exceptions import FgrnError, SchemaError, counted, shortened
 from ..core.whole_file import reason_of, write_whole
 from . import input_files, model_rows, output_files, shared_options, terminal
 from .terminal import print_message, print_text
 from .without_effect import READING, refuse_without_effect
 
 TITLES = {"residuals": "Bivariate residuals", "profile": "Estimates on the boundary"}
-
-BESIDE = 32
-"""Width of the columns with frequencies in the table of a prototype, in characters."""
 
 
 @click.command(epilog="\b\nExamples\n  fgrn report types.fgrn\n  fgrn report types.fgrn people.csv --html report.html")
@@ -132,13 +129,11 @@ def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> Non
         }
         terminal.print_json({str(state): {**columns, **numbers.get(state, {})} for state, columns in found.items()})
         return
+    room = printing.terminal_width()
     for state in found:
-        print_text(f"{visible(str(state))}  ({found.shares[state]:.1%})")
+        print_text(found.heading(state, room))
         values = found.typical(state, most)
-        room = printing.terminal_width()
-        pairs = [(one.column, str(one.level)) for one in values]
-        names = printing.equations(pairs, None if room is None else room - BESIDE)
-        told = zip(names, values, strict=True)
+        told = zip(found.names_of(values, room), values, strict=True)
         shown = [[name, f"{one.probability:.1%}", f"{one.lift:.2f}"] for name, one in told]
         numbers = found.told_numbers(state)
         if shown or not numbers:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.exceptions import counted, shortened
-from ..core.printing import terminal_width, text_table
+from ..core.exceptions import counted
+from ..core.printing import listed, room_beside, terminal_width, text_table
 from ..tables import frames
 from ..tables.columns import Column
 from ..tables.schema import Schema
@@ -18,6 +18,9 @@ MOST_COLUMNS = 40
 MOST_COLUMN_KINDS = 20
 """The most kinds of columns that have a line; the others are counted."""
 
+BESIDE_NAMES = 36
+"""Cells of such a line beside the names and levels of its columns."""
+
 
 def schema_text(schema: Schema) -> str:
     """Return a schema as text; columns with the same levels are grouped if there are many."""
@@ -27,8 +30,9 @@ def schema_text(schema: Schema) -> str:
     for column in schema.values():
         kinds.setdefault((column.kind, tuple(map(str, column.levels))), []).append(column.name)
     ranked = sorted(kinds.items(), key=lambda one: -len(one[1]))
+    room = room_beside([listed(names, 2) for _, names in ranked[:MOST_COLUMN_KINDS]], BESIDE_NAMES)
     rows = [
-        [counted(len(names), "column"), shortened(names, 2), f"{len(levels)}", kind, shortened(levels, 4)]
+        [counted(len(names), "column"), listed(names, 2), f"{len(levels)}", kind, listed(levels, 4, room)]
         for (kind, levels), names in ranked[:MOST_COLUMN_KINDS]
     ]
     left = sum(len(names) for _, names in ranked[MOST_COLUMN_KINDS:])

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from ..core import printing
-from ..core.exceptions import shortened, visible
+from ..core.exceptions import visible
 from .wording import spoken
 
 
@@ -31,17 +31,6 @@ def aligned(
 ) -> str:
     """Return rows as aligned columns, no wider than the terminal."""
     return printing.text_table(heads, rows, left, indent, printing.terminal_width(), bars)
-
-
-def listed(items: Sequence[object], most: int = 5, room: int = 48) -> str:
-    """Return as many items as fit into `room` cells, `most` of them at most, and the number of those left out."""
-    from rich.cells import cell_len
-
-    texts = (shortened(items, count) for count in range(most, 0, -1))
-    return next(
-        (text for text in texts if cell_len(text) <= room),
-        printing.shortened_to_cells([shortened(items, 1)], room)[0],
-    )
 
 
 def print_json(value: Any) -> None:

@@ -16,7 +16,7 @@
     FgrnWarning
     ├── ConvergenceWarning     learning or message passing that did not converge within its epochs or rounds
     ├── InterruptedWarning     a fit that was interrupted and kept the best model so far
-    ├── TableWarning           a table that was probably misread: words for missing values, a row taken as names
+    ├── TableWarning           words taken as missing values, a row taken as names, a probable identifier
     ├── UnseenLevelWarning     a value or a column that did not occur in the training data
     ├── EmptyColumnWarning     a column in which every value is missing
     ├── ManyLevelsWarning      a column with too many levels, whose rarest levels are combined into one
@@ -296,7 +296,7 @@ class InterruptedWarning(FgrnWarning):
 
 
 class TableWarning(FgrnWarning):
-    """A table that was probably misread: words taken as missing values, or a first row taken as column names."""
+    """A table that is probably not meant so: words taken as missing values, a row as column names, an identifier."""
 
 
 class UnseenLevelWarning(FgrnWarning):

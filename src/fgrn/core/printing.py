@@ -7,11 +7,13 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 
-from .exceptions import visible
+from .exceptions import shortened, visible
 
 NARROWEST_COLUMN = 12
 """Smallest width of a column of names, in terminal cells."""
 
+WIDEST_COLUMN = 100
+"""Largest width of a column of names, in cells, where the output is not a terminal."""
 
 NEGLIGIBLE, SMALLEST_DECIMAL, LARGEST_DECIMAL = 1e-9, 0.5e-4, 1e7
 """A share of a standard error that is rounding; the smallest and the largest number that four decimals show well."""
@@ -21,10 +23,18 @@ LONGEST_WORD = 12
 
 
 def terminal_width() -> int | None:
-    """Return the width of the terminal in cells, or None if the output is not a terminal and nothing is cut."""
+    """Return the width of the terminal in cells, or None if the output is not a terminal and lines may be long."""
     if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal():
         return max(shutil.get_terminal_size().columns, 2 * NARROWEST_COLUMN)
     return None
+
+
+def room_beside(texts: Sequence[str], more: int) -> int:
+    """Return the cells of a line that are left beside the longest of some texts and `more` cells."""
+    from rich.cells import cell_len
+
+    width = terminal_width() or 2 * WIDEST_COLUMN
+    return min(WIDEST_COLUMN, max(2 * NARROWEST_COLUMN, width - more - max(map(cell_len, texts), default=0)))
 
 
 def text_table(
@@ -42,22 +52,21 @@ def text_table(
         rows: the texts of each row.
         left: number of columns with words, which are shortened if the table is too wide.
         indent: spaces before each line.
-        room: the most cells in a line; None for no limit.
+        room: the most cells in a line; None if only columns with words have a limit, `WIDEST_COLUMN`.
         bars: whether the last column is aligned to the left, too.
     """
     from rich.cells import cell_len
 
     table = [[_one_line(cell) for cell in row] for row in ([heads, *rows] if heads else rows)]
     wide = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
-    if room is not None:
-        others = sum(wide[left:]) + 2 * (len(wide) - 1) + indent
-        limit = _limit(wide[:left], room - others)
-        for place in range(left):
-            if wide[place] > limit:
-                short = shortened_to_cells([row[place] for row in table], limit)
-                wide[place] = max(map(cell_len, short))
-                for row, cell in zip(table, short, strict=True):
-                    row[place] = cell
+    others = sum(wide[left:]) + 2 * (len(wide) - 1) + indent
+    limit = WIDEST_COLUMN if room is None else _limit(wide[:left], room - others)
+    for place in range(min(left, len(wide))):
+        if wide[place] > limit:
+            short = shortened_to_cells([row[place] for row in table], limit)
+            wide[place] = max(map(cell_len, short))
+            for row, cell in zip(table, short, strict=True):
+                row[place] = cell
     if heads:
         table.insert(1, ["-" * width for width in wide])
     lines = []
@@ -122,18 +131,47 @@ def shortened_to_cells(texts: Sequence[str], room: int) -> list[str]:
     def cut(text: str) -> str:
         return _cut_middle(text, room)
 
-    return [cut(text) for text in without_common_prefix([_one_line(text) for text in texts], cut)]
+    lines = [_one_line(text) for text in texts]
+    while len({*map(cut, apart := without_common_prefix(lines, cut))}) > len({*map(cut, lines)}):
+        lines = apart
+    return [cut(line) for line in lines]
 
 
-def equations(pairs: Sequence[tuple[str, str]], room: int | None) -> list[str]:
-    """Return the pairs as "name = value", each of at most `room` cells, cut so that different ones stay different."""
+def equations(pairs: Sequence[tuple[str, str]], room: int | None, others: Sequence[tuple[str, str]] = ()) -> list[str]:
+    """Return the pairs as "name = value", each of at most `room` cells, cut so that different ones stay different.
+
+    Args:
+        pairs: names and values.
+        room: the most cells; None for `WIDEST_COLUMN`.
+        others: pairs that are not shown, from which the shown ones stay different, too.
+    """
     from rich.cells import cell_len
 
-    names, values = [name for name, _ in pairs], [value for _, value in pairs]
-    if room is not None and pairs:
+    room = room or WIDEST_COLUMN
+    names, values = ([_one_line(pair[part]) for pair in (*pairs, *others)] for part in (0, 1))
+    if any(cell_len(f"{name} = {value}") > room for name, value in zip(names, values, strict=True)):
         values = shortened_to_cells(values, max(NARROWEST_COLUMN, 2 * room // 5))
         names = shortened_to_cells(names, max(NARROWEST_COLUMN, room - 3 - max(map(cell_len, values))))
-    return [f"{name} = {value}" for name, value in zip(names, values, strict=True)]
+    return [f"{name} = {value}" for name, value in zip(names, values, strict=True)][: len(pairs)]
+
+
+def listed(items: Sequence[object], most: int = 5, room: int = 48) -> str:
+    """Return as many items as fit into `room` cells, `most` of them at most, and the number of those left out.
+
+    If not even one of them fits, as many as can be told apart are shortened.
+    """
+    from rich.cells import cell_len
+
+    texts = [_one_line(str(item)) for item in items]
+    ways = (shortened(texts, count) for count in range(most, 0, -1))
+    whole = next((text for text in ways if cell_len(text) <= room), None)
+    if whole is not None:
+        return whole
+    one = NARROWEST_COLUMN + len(", ")
+    if len(texts) > min(most, room // one):
+        room -= len(shortened(texts, 0))
+    shown = max(1, min(most, len(texts), room // one))
+    return shortened(shortened_to_cells(texts, room // shown - len(", ")), shown)
 
 
 def without_common_prefix(texts: Sequence[str], cut: Callable[[str], object]) -> list[str]:
@@ -141,10 +179,10 @@ def without_common_prefix(texts: Sequence[str], cut: Callable[[str], object]) ->
     alike: dict[object, dict[str, None]] = {}
     for text in texts:
         alike.setdefault(cut(text), {})[text] = None
+    common = {short: _common_prefix_length(list(same)) if len(same) > 1 else 0 for short, same in alike.items()}
     out = []
     for text in texts:
-        others = list(alike[cut(text)])
-        same = _common_prefix_length(others) if len(others) > 1 else 0
+        same = common[cut(text)]
         word = text.rfind(" ", 0, same) + 1
         out.append(f"…{text[word if same - word < LONGEST_WORD else same :]}" if same else text)
     return out

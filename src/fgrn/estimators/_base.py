@@ -32,10 +32,12 @@ from ..queries.questions import explained_by
 from ..tables import frames, one_row
 from ..tables.encoded import EncodedTable, Evidence, NamedStates
 from ..tables.frames import Coded
-from ..tables.schema import UNSEEN, Schema
+from ..tables.schema import MOST_LEVELS, UNSEEN, Schema
+from ..tables.table_warnings import warn_of_identifiers
 from ._convergence import warn_if_not_converged
 from ._decision import Decision
 from ._hidden_names import HiddenNames
+from ._many_states import warn_of_many_states
 from ._streams import encoded_stream, online_batches
 from ._tables import Classes, Columns, check_lengths, is_array
 from ._without_effect import warn_without_effect
@@ -178,6 +180,7 @@ class LatentEstimator(HiddenNames):
             )
         if not batch:
             warn_without_effect(self)
+            warn_of_many_states(self, table.rows)
         self._kind = kind
         self.n_rows_, self.weight_ = table.rows, table.weight
         self._is_first_batch = batch
@@ -233,6 +236,8 @@ class LatentEstimator(HiddenNames):
         if classes is not None:
             self._set_classes(classes)
         self.schema_ = self._read_schema(columns, weights)
+        if self.schema is None and frames.row_count(columns) <= MOST_LEVELS:  # of more rows, words are refused
+            warn_of_identifiers(self.schema_.values(), columns)
         table = self._encoded(self.schema_.codes(columns, self.unseen), weights, classes)
         self._take_units(table)
         return table
@@ -259,6 +264,11 @@ class LatentEstimator(HiddenNames):
 
     def _network(self, n_hidden: Any) -> Network:
         raise NotImplementedError
+
+    def _states_asked(self) -> int:
+        """Return the number of states that the user wants the largest hidden variable to have; 0 if it is chosen."""
+        given = getattr(self, "n_hidden", None)
+        return int(given) if isinstance(given, Integral) else 0
 
     def _observed(self) -> dict[str, list[Label]]:
         """Return the observed variables of the network with their states."""

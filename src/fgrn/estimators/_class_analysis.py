@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import settings
-from ..core.exceptions import FgrnWarning, LearningError, Remedy, counted, warn
+from ..core.exceptions import LearningError, Remedy, counted
 from ..graph.network import Network
 from ..graph.relabelled import with_states_ordered
 from ..statistics.alignment import SolutionComparison, class_order
@@ -89,15 +89,6 @@ class ClassAnalysis(KeptRows):
     def _fit_table(self, kind: str, table: EncodedTable, batch: bool = False) -> Self:
         super()._fit_table(kind, table, batch)
         self._saved_report = None
-        if self.n_hidden_ > table.rows and not batch:
-            warn(
-                f"asks for {self.n_hidden_:,} classes, more than the {counted(table.rows, 'row')} can tell apart: some "
-                "are empty or equal, and standard errors do not exist.",
-                FgrnWarning,
-                setting="n_hidden",
-                value=self.n_hidden,
-                remedies=("take fewer", Remedy("let a criterion choose", n_hidden="auto")),
-            )
         return self
 
     def _step(self, table: Evidence) -> Self:

@@ -104,6 +104,9 @@ class DeepLatentClassifier(LatentClassifierBase):
 
     _hidden_name = LatentEstimator._hidden_prefix
 
+    def _states_asked(self) -> int:
+        return max(map(int, self.n_hidden))
+
     def _network(self, n_hidden: Any) -> Network:
         return structures.stack(
             self._observed(),

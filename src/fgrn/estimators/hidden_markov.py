@@ -187,6 +187,10 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
         net = self._network(hidden)
         return net, self._learn_network(net, rows)
 
+    def _states_asked(self) -> int:
+        is_number = isinstance(self.n_hidden, (str, Integral))
+        return super()._states_asked() if is_number else len(self.n_hidden)
+
     def _network(self, n_hidden: Any) -> Network:
         hidden = int(n_hidden) if isinstance(n_hidden, Integral) else list(n_hidden)
         names = self.schema_.continuous

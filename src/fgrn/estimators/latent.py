@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -406,6 +407,9 @@ class DiscreteICA(LatentTransformer):
 
     def _sizes(self) -> list[int]:
         return [int(states) for states in np.atleast_1d(self.n_hidden)]
+
+    def _states_asked(self) -> int:
+        return prod(self._sizes())  # of the product space
 
     def _hidden(self) -> list[str]:
         return [f"{self._hidden_name()}{number}" for number in range(1, len(self._sizes()) + 1)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from functools import cache
 from html import escape
@@ -45,6 +46,9 @@ TEMPLATE = """<!DOCTYPE html>
 </body>
 </html>
 """
+
+MODEL = re.compile(r'<script type="application/json" id="model">(.*?)</script>', re.DOTALL)
+"""The element of a page that holds the names and positions of the model, as JSON."""
 
 
 class Page:
@@ -122,6 +126,25 @@ def explore(
     if path is not None:
         page.save(path)
     return page
+
+
+def source_of_page(path: str | Path) -> str:
+    """Return the model file that a page was made from, as it was named then; "" if the file is no page or names none.
+
+    Raises:
+        FgrnError: if the file cannot be read.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise FgrnError(f"{str(path)!r} cannot be read: {reason_of(error)}.") from error
+    found = MODEL.search(text)
+    try:
+        model = json.loads(found[1]) if found else None
+    except (ValueError, RecursionError):
+        return ""
+    source = model.get("source") if isinstance(model, dict) else None
+    return source if isinstance(source, str) else ""
 
 
 def served_html(model: Any, title: str, source: str, table: dict[str, Any] | None = None) -> str:

@@ -7,7 +7,7 @@ values). In every order the contributions sum to the log-odds, and so do their m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from math import factorial
@@ -31,6 +31,9 @@ FAINTEST = 1e-300
 BESIDE = 22
 """The terminal cells beside the name and value of a variable, for its contribution."""
 
+OF_STATE = 45
+"""The terminal cells beside the state that is explained, for its probability and what the numbers are."""
+
 WHOLE = 1 - 1e-9
 """A larger share of the orders is all of them."""
 
@@ -53,6 +56,7 @@ class Explanation:
             state itself is.
         certain: the variables that make all other states impossible (above 0), or the state itself (below 0), and the
             share of the orders in which this one does. Their contribution includes the share times `CERTAIN`.
+        levels: of the variables, from which printed values that are shortened stay different.
     """
 
     variable: str
@@ -63,6 +67,7 @@ class Explanation:
     values: Mapping[str, Any]
     log_odds: float
     certain: Mapping[str, float] = field(default_factory=dict)
+    levels: Mapping[str, Sequence[Label]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def ranked(self) -> list[tuple[str, float]]:
@@ -78,7 +83,7 @@ class Explanation:
         """Return the rows of the printed table: from the baseline, value by value, to the log-odds of the row."""
         first, last = self.shares
         known = [(name, value_text(self.values[name])) for name, _ in self.ranked]
-        labels = printing.equations(known, None if room is None else room - BESIDE)
+        labels = self._equations(known, None if room is None else room - BESIDE)
         between = [
             [label, contribution_text(value, self.certain.get(name, 0.0))]
             for label, (name, value) in zip(labels, self.ranked, strict=True)
@@ -89,9 +94,15 @@ class Explanation:
             ["total", contribution_text(self.log_odds, last)],
         ]
 
+    def _equations(self, pairs: list[tuple[str, str]], room: int | None) -> list[str]:
+        """Return variables and values as "name = value", different from those of other levels of these variables."""
+        others = [(name, value_text(level)) for name, _ in pairs for level in self.levels.get(name, ())]
+        return printing.equations(pairs, room, others)
+
     def __str__(self) -> str:
-        what = visible(f"{self.variable} = {value_text(self.state)}  ({self.probability:.1%})")
         room = printing.terminal_width()
+        [state] = self._equations([(self.variable, value_text(self.state))], None if room is None else room - OF_STATE)
+        what = f"{state}  ({self.probability:.1%})"
         table = printing.text_table([], self._rows(room), indent=2, room=room)
         some = [f"{abs(share):.0%}" for share in self.certain.values() if abs(share) < WHOLE]
         note = f"\n  ({some[0]}): in {some[0]} of the orders in which the values may become known" if some else ""
@@ -147,6 +158,7 @@ def explain(
     labels: Any,
     state: int | None,
     orders: int = ORDERS,
+    levels: Mapping[str, Sequence[Label]] | None = None,
 ) -> Explanation:
     """Return the contributions of the observed values of a row to the log-odds of a state.
 
@@ -158,6 +170,7 @@ def explain(
         labels: its states.
         state: the code of the state to explain; None for the most probable one.
         orders: the number of random orders, each with its reverse; see `orders_of`.
+        levels: of the variables, for display.
     """
     ways = [way for one in orders_of(len(known), orders) for way in (one, one[::-1])]
     shown = np.zeros((2 + len(ways) * max(len(known) - 1, 0), len(known)), dtype=bool)
@@ -185,4 +198,5 @@ def explain(
         values={name: row[name] for name in mean},
         log_odds=float(odds[1]) if known else float(odds[0]),
         certain={name: share for name, (_, share) in mean.items() if share},
+        levels=levels or {},
     )

@@ -22,6 +22,9 @@ LEAST_SEEN = 0.9
 SHOWN = 5
 """Values of each state in a printed profile."""
 
+BESIDE, OF_SHARE = 32, 10
+"""Cells beside the names of typical values, for their frequencies, and beside the name of a state, for its share."""
+
 
 class TypicalValue(NamedTuple):
     """A value that is more frequent in a state than in the whole table (the baseline).
@@ -106,6 +109,22 @@ class Prototypes(dict[StateLabel, Profile]):
         some = list(self.numbers.get(state, {}).items())[:most]
         return [f"{visible(name)}: mean {mean:.4g}, standard deviation {sd:.3g}" for name, (mean, sd) in some]
 
+    def heading(self, state: StateLabel, room: int | None) -> str:
+        """Return the heading of a printed profile: the state, different from all others, and its share."""
+        names = printing.shortened_to_cells(list(map(str, self)), (room or printing.WIDEST_COLUMN) - OF_SHARE)
+        return f"{names[list(self).index(state)]}  ({self.shares[state]:.1%})"
+
+    def names_of(self, values: Iterable[TypicalValue], room: int | None) -> list[str]:
+        """Return typical values as "column = level", shortened to the terminal, different from those of other levels.
+
+        Args:
+            values: to be named.
+            room: the width of the terminal in cells, None if there is none.
+        """
+        pairs = [(one.column, str(one.level)) for one in values]
+        others = [(name, str(level)) for name in dict(pairs) for level in self.baseline[name]]
+        return printing.equations(pairs, None if room is None else room - BESIDE, others)
+
     def as_dicts(self) -> list[dict[str, object]]:
         """Return one mapping per value of each state: state, share, column, level, probability, baseline, lift."""
         return [
@@ -130,9 +149,9 @@ class Prototypes(dict[StateLabel, Profile]):
     def __str__(self) -> str:
         room = printing.terminal_width()
         parts = []
-        for state, share in self.shares.items():
+        for state in self.shares:
             values = self.typical(state, SHOWN)
-            names = printing.equations([(one.column, str(one.level)) for one in values], room and room - 32)
+            names = self.names_of(values, room)
             rows = [
                 [name, f"{one.probability:.1%}", f"{one.lift:.2f}", printing.bar(one.probability)]
                 for name, one in zip(names, values, strict=True)
@@ -141,7 +160,7 @@ class Prototypes(dict[StateLabel, Profile]):
             table = printing.text_table(head, rows, indent=2, bars=True) if rows else "  as the baseline"
             numbers = self.told_numbers(state, SHOWN)
             lines = [table] if rows or not numbers else []
-            parts.append("\n".join([f"{visible(str(state))}  ({share:.1%})", *lines, *(f"  {one}" for one in numbers)]))
+            parts.append("\n".join([self.heading(state, room), *lines, *(f"  {one}" for one in numbers)]))
         return "\n\n".join(parts)
 
     __repr__ = __str__

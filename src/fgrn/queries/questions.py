@@ -235,7 +235,8 @@ def explained_by(
     for model in pool.models if known else ():  # refused here if it is impossible, as the one row it is
         model.propagate({key: shown_where(columns[key], np.ones(1, bool)) for key in known}, keep=[], engine=engine)
     named_values = values or {key: column for key, column in columns.items() if key in known}
-    return explanation.explain(named_values, known, posterior, name, variable.labels, code, orders)
+    levels = {one.name: one.labels for one in first.variables if one.name in (*known, name)}
+    return explanation.explain(named_values, known, posterior, name, variable.labels, code, orders, levels)
 
 
 def only_value(name: Name, column: Any) -> Any:

@@ -41,6 +41,9 @@ from .frames import Coded
 MOST_LEVELS = 50
 """The most distinct words of a column by default: with more it looks like a name or an identifier."""
 
+BESIDE_LEVELS = 20
+"""Terminal cells beside the name and the levels of a column in a printed schema."""
+
 BINS = 5
 
 UNSEEN = ("unknown", "error")
@@ -265,6 +268,7 @@ class Schema(Mapping[str, Column]):
 
     def __repr__(self) -> str:
         rows = []
+        room = printing.room_beside(list(self), BESIDE_LEVELS)
         for column in self.values():
             codes = f"(missing: {_codes_text(column.missing)})" if column.missing else ""
             rows.append(
@@ -272,7 +276,8 @@ class Schema(Mapping[str, Column]):
                     column.name,
                     f"{len(column.levels):3}",
                     column.kind,
-                    shortened(column.levels, 6) or ("(without bins)" if column.continuous else "(nothing known)"),
+                    printing.listed(column.levels, 6, room)
+                    or ("(without bins)" if column.continuous else "(nothing known)"),
                     codes,
                 ]
             )

@@ -1,4 +1,4 @@
-"""Warnings about tables to learn from: words taken as missing values, a first row taken as names, invalid text."""
+"""Warnings about tables to learn from: words taken as missing values, a first row taken as names, identifiers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..core.labels import is_number, is_text
 from . import frames
 from .columns import Column, checked_dictionary, row_of
 from .distinct_values import Distinct
-from .missing import is_missing_word
+from .missing import is_missing_value, is_missing_word
 from .number_spelling import number_spelling
 
 DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})(?!\d)")
@@ -22,6 +22,10 @@ DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}
 
 MOST_LISTED = 3
 """The most columns that one warning lists."""
+
+FEW_ROWS, DIFFERENT = 20, 0.9
+"""In a table of more rows than FEW_ROWS, a column in which a larger share of the values is different looks like an
+identifier."""
 
 MOST_NAMED = 20
 """The most columns of one kind that the error for unfit columns names."""
@@ -96,6 +100,59 @@ def count_missing_words(values: Any, column: Column) -> dict[Any, int]:
     apart = checked_dictionary(values, column.name)
     counts = zip(apart.values, apart.counts.tolist(), strict=True)
     return {word: n for word, n in counts if n and is_missing_word(word) and column.is_missing(word)}
+
+
+def count_values(values: Any) -> dict[Any, int]:
+    """Return the distinct known values of a column, and how often each occurs."""
+    if frames.is_numbers(values):
+        found, often = np.unique(values[values == values], return_counts=True)
+        return dict(zip(found.tolist(), often.tolist(), strict=True))
+    apart = frames.dictionary_encoded(values)
+    if not isinstance(apart, frames.DictionaryColumn):  # no values of a table, but they can be counted by their text
+        apart = frames.dictionary_encoded(
+            [None if is_missing_value(value) else str(value) for value in frames.as_list(values)]
+        )
+    pairs = zip(apart.values, apart.counts.tolist(), strict=True)
+    return {value: count for value, count in pairs if count and not is_missing_value(value)}
+
+
+def identifier_warning(name: str, counts: Mapping[Any, int], rows: int) -> TableWarning | None:
+    """Return the warning of a column that looks like an identifier, as nearly every value is different; else None.
+
+    Args:
+        name: of the column.
+        counts: its known values, and how often each occurs.
+        rows: of the table.
+    """
+    known = sum(counts.values())
+    if rows <= FEW_ROWS or len(counts) <= DIFFERENT * known or any(map(_is_measured, counts)):
+        return None
+    return TableWarning(
+        f"{'every' if len(counts) == known else 'nearly every'} value is different: an identifier?",
+        column=name,
+        remedies=Remedy("if so, leave it out", "", drop=name),
+    )
+
+
+def _is_measured(value: Any) -> bool:
+    """Return whether a value is a number with a fraction, which no identifier has."""
+    return isinstance(value, (float, np.floating)) and not float(value).is_integer()
+
+
+def warn_of_identifiers(found: Iterable[Column], values: Mapping[str, Any]) -> None:
+    """Warn of columns of a table that look like identifiers, and have few enough values to be learnt.
+
+    Args:
+        found: the columns of the schema.
+        values: the same columns as they were read.
+    """
+    for column in found:
+        if column.levels and not isinstance(values[column.name], Distinct):
+            counts = count_values(values[column.name])
+            known = {value: count for value, count in counts.items() if not column.is_missing(value)}
+            warning = identifier_warning(column.name, known, frames.row_count(values))
+            if warning is not None:
+                warn(warning, TableWarning)
 
 
 def warn_of_names_like_values(columns: Iterable[Column]) -> None:
