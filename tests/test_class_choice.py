@@ -15,6 +15,7 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from sklearn.preprocessing import OneHotEncoder
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -38,8 +39,9 @@ from fgrn.learning.choice_budget import MOST_WORK, Budget
 from fgrn.learning.classifier_choice import ClassSearch, _HeldOutLosses
 from fgrn.learning.conditional import Conditional, Penalty
 from fgrn.learning.criteria import EQUAL, ClassCandidate, ClassSelection
-from fgrn.learning.cross_validation import PartedRows, mean_and_error
+from fgrn.learning.cross_validation import PartedRows, _different_rows, mean_and_error
 from fgrn.learning.optimiser import minimised
+from fgrn.learning.repeated_rows import are_copies
 from fgrn.tables.encoded import Evidence
 from fgrn.tables.frames import Coded
 
@@ -836,6 +838,59 @@ def test_copies_of_a_row_are_a_row_of_that_weight_wherever_they_are() -> None:
     assert np.array_equal(one.held_out_shares, other.held_out_shares)
     assert np.array_equal(one.table.row_weights, other.table.row_weights)
     assert np.array_equal(one.table.codes, other.table.codes)
+
+
+def noisy_rows(columns: int, levels: int, count: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of which some tell a class of two, with noise."""
+    rng = np.random.default_rng(seed)
+    table = rng.integers(0, levels, (count, columns))
+    return table, (table[:, 0] + table[:, 1] + rng.normal(0, 0.6 * levels, count) > levels - 1).astype(int)
+
+
+def are_copies_in(table: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None) -> bool:
+    codes = np.column_stack([table, y]).astype(np.int32)
+    rows = Evidence.of_codes((*(f"c{n}" for n in range(table.shape[1])), "y"), codes, weights)
+    different, copies, lines = _different_rows(rows, ())
+    return are_copies(different, "y", copies, lines)
+
+
+@pytest.mark.parametrize(("columns", "levels"), [(3, 3), (5, 2), (8, 3), (3, 10)])
+def test_equal_rows_of_a_table_are_observations_of_their_own(columns: int, levels: int) -> None:
+    table, y = noisy_rows(columns, levels)
+    assert not are_copies_in(table, y)
+    different, times = np.unique(np.column_stack([table, y]), axis=0, return_counts=True)
+    if len(different) < 100:  # a table of frequencies
+        assert not are_copies_in(different[:, :-1], different[:, -1], times.astype(float))
+
+
+def test_rows_that_were_repeated_or_have_whole_weights_are_copies() -> None:
+    table, y = noisy_rows(8, 4)
+    some = np.random.default_rng(1).integers(0, 400, 400)
+    whole = np.random.default_rng(1).integers(100, 3000, 400).astype(float)
+    for weights in (np.full(400, 2.0), np.where(y == 1, 2.0, 1.0), whole):
+        assert are_copies_in(table, y, weights)
+    assert are_copies_in(np.repeat(table, 3, axis=0), np.repeat(y, 3))
+    assert are_copies_in(table[some], y[some])  # drawn with replacement
+    assert not are_copies_in(table, y, np.where(np.arange(400) < 5, 2.0, 1.0))  # too few to matter
+    assert not are_copies_in(table, np.zeros(400), np.full(400, 2.0))
+
+
+@pytest.mark.parametrize("weight", [1.0, 2.0, 1000.0])
+def test_copies_do_not_make_a_classifier_remember_rows(weight: float) -> None:
+    """Copies of held-out rows among those to learn from made the largest candidate the best one."""
+    table, y = noisy_rows(8, 4)
+    asked, truth = noisy_rows(8, 4, 2000, seed=1)
+    model = LatentClassifier(random_state=0, engine="cpu").fit(table, y, sample_weight=np.full(400, weight))
+    assert log_loss(truth, model.predict_proba(asked)) < 0.66
+    assert model.selection_.best.log_loss > 0.55
+
+
+def test_held_out_rows_are_the_same_whatever_the_rows_weigh_if_they_are_copies() -> None:
+    table, y = noisy_rows(10, 6)
+    data = {f"c{n}": Coded(column.astype(np.int32)) for n, column in enumerate(table.T)} | {"y": Coded(y)}
+    one, two = (PartedRows.of(encoded(data, np.full(400, weight)), "y", 0) for weight in (1.0, 2.0))
+    assert np.array_equal(one.held_out_shares, two.held_out_shares)
+    assert (two.count, two.copies) == (one.count, 0.5)
 
 
 # The classifier

@@ -32,14 +32,28 @@ def merged(evidence: Evidence, always: bool = False) -> Evidence | None:
         return None
     if not always and _guessed_share(evidence) > WORTH:
         return None
-    _, first, number = np.unique(_keys(evidence), return_index=True, return_inverse=True)
-    if not always and len(first) > STILL_WORTH * evidence.rows:
+    most = evidence.rows if always else STILL_WORTH * evidence.rows
+    found = groups_of_equal_rows(evidence, most)
+    if found is None:
         return None
-    distinct = evidence.take(first)
-    for column in range(evidence.codes.shape[1]):  # unequal rows may have one key, if very seldom
-        if not np.array_equal(distinct.codes[number, column], evidence.codes[:, column]):
+    first, number = found
+    return replace(evidence.take(first), row_weights=np.bincount(number, evidence.row_weights, minlength=len(first)))
+
+
+def groups_of_equal_rows(evidence: Evidence, most: float = np.inf) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the first row of each group of rows with equal codes, and the group of each row.
+
+    The groups are in the order of a hash of their codes. None if there are more than `most`, or if unequal rows have
+    one hash, which is very rare.
+    """
+    _, first, number = np.unique(_keys(evidence), return_index=True, return_inverse=True)
+    if len(first) > most:
+        return None
+    distinct = evidence.codes[first]
+    for column in range(evidence.codes.shape[1]):
+        if not np.array_equal(distinct[number, column], evidence.codes[:, column]):
             return None
-    return replace(distinct, row_weights=np.bincount(number, evidence.row_weights, minlength=len(first)))
+    return first, number
 
 
 def _guessed_share(evidence: Evidence) -> float:

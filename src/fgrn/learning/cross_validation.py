@@ -10,6 +10,7 @@ import numpy as np
 
 from ..flow.equal_rows import merged
 from ..tables.encoded import Evidence
+from .repeated_rows import are_copies
 
 MOST_ROWS = 20_000
 """Rows that classifiers are compared on; of larger tables so many are drawn, of each class by its share."""
@@ -29,13 +30,14 @@ class PartedRows:
     """The distinct rows of a table with their weights, and the folds in which each is held out.
 
     Equal rows with the class are one, with their weight: copies of a row are the same as a row of that weight, and the
-    order of the rows does not matter.
+    order of the rows does not matter. They are in several folds if they are observations of their own, and in one fold
+    if they are copies of one observation, see `repeated_rows`.
 
     table            the rows
     target           the column that is the class
     held_out_shares  (parts, rows): the share of the weight of each row that is held out in a part
-    count            how many rows have a known class, copies included
-    copies           how many rows there are for a weight of 1: 1 where weights are copies
+    count            how many observations have a known class
+    copies           how many observations there are for a weight of 1: 1 where weights count them
     """
 
     table: Evidence
@@ -47,7 +49,9 @@ class PartedRows:
     @classmethod
     def of(cls, table: Evidence, target: str, seed: int, ignored: Collection[str] = ()) -> PartedRows:
         """Return the rows of a table, without the `ignored` columns, assigned to folds class by class."""
-        different, copies = _different_rows(table, ignored)
+        different, copies, lines = _different_rows(table, ignored)
+        if are_copies(different, target, copies, lines):
+            copies = np.ones(different.rows)
         order = np.random.default_rng([seed, 1]).permutation(different.rows)
         different, copies = different.take(order), copies[order]
         classes = different.codes[:, different.columns.index(target)]
@@ -123,8 +127,8 @@ def _multiples(ends: np.ndarray, parts: int, part: int) -> np.ndarray:
     return np.maximum(0, np.ceil((ends - part) / parts))
 
 
-def _different_rows(table: Evidence, ignored: Collection[str]) -> tuple[Evidence, np.ndarray]:
-    """Return the distinct rows with their weights, sorted by value, and the number of copies of each.
+def _different_rows(table: Evidence, ignored: Collection[str]) -> tuple[Evidence, np.ndarray, int]:
+    """Return the distinct rows with their weights, sorted by value, the number of copies of each, and of all lines.
 
     Weights that are whole numbers are copies; others (of surveys) are not.
     """
@@ -134,6 +138,6 @@ def _different_rows(table: Evidence, ignored: Collection[str]) -> tuple[Evidence
         some = some.without(column)
     different = merged(some, always=True) or some
     if (some.row_weights == np.round(some.row_weights)).all():
-        return different, different.row_weights
+        return different, different.row_weights, some.rows
     single = replace(some, row_weights=np.ones(some.rows))
-    return different, (merged(single, always=True) or single).row_weights
+    return different, (merged(single, always=True) or single).row_weights, some.rows
