@@ -611,6 +611,25 @@ def test_draw_as_json(model: Path, tmp_path: Path, capsys: Any) -> None:
     assert found["beliefs"]["buys"]["yes"] > 0.8
 
 
+def test_a_picture_says_what_is_predicted_where_that_differs(tmp_path: Path, capsys: Any) -> None:
+    """The picture is of the network of all columns, and refined tables predict the class."""
+    rng = np.random.default_rng(0)
+    kind = rng.random(300) < 0.5
+    alike = np.where(rng.random(300) < np.where(kind, 0.8, 0.2), "p", "q").tolist()
+    rows = columns_of(tmp_path, a=alike, b=alike, c=alike, kind=np.where(kind, "one", "other").tolist())
+    file, picture = tmp_path / "kinds.fgrn", tmp_path / "m.svg"
+    said(capsys, "fit", rows, "--target", "kind", "--seed", "0", "-o", file)
+    given = ["--given", "a=p", "--given", "b=p", "--given", "c=p"]
+    predicted = fgrn.load(file).predict_proba({name: ["p"] for name in "abc"})[0]
+    assert main(["draw", str(file), "-o", str(picture), *given]) == 0
+    assert f"predict 'one' ({predicted[0]:.1%})" in capsys.readouterr().err
+    found = json.loads(said(capsys, "draw", file, "-o", picture, *given, "--json"))
+    assert list(found["predicted"]["kind"].values()) == pytest.approx(predicted)
+    assert found["predicted"]["kind"] != found["beliefs"]["kind"]
+    assert main(["draw", str(file), "-o", str(picture)]) == 0
+    assert "predict" not in capsys.readouterr().err
+
+
 def test_json_is_json(tmp_path: Path, capsys: Any) -> None:
     from fgrn.cli import terminal
 

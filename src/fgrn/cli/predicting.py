@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import Any
 
@@ -271,11 +271,28 @@ def _draw_network(model: str, output: str, given: tuple[str, ...], as_json: bool
         print_message(
             f"The picture leaves out {shortened(absent)}: continuous, and only variables with states are drawn."
         )
+    predicted = _predicted_apart(found, evidence)
+    for name, chances in predicted.items() if not as_json else ():
+        likeliest = max(chances, key=lambda label: chances[label])
+        print_message(
+            f"The picture has {name!r} as the network of all columns tells it. Tables refined for it predict "
+            f"{str(likeliest)!r} ({chances[likeliest]:.1%}), as fgrn predict does."
+        )
     if as_json:
         names = [block.variable.name for block in net.blocks if isinstance(block, Source)]
         seen = net.propagate(evidence or None, keep=[*names, *net.observed])
         beliefs = {name: seen.belief(name) for name in dict.fromkeys([*names, *net.observed])}
-        terminal.print_json({"file": output, "log_likelihood": float(seen.log_likelihood[0]), "beliefs": beliefs})
+        report = {"file": output, "log_likelihood": float(seen.log_likelihood[0]), "beliefs": beliefs}
+        terminal.print_json(report | ({"predicted": predicted} if predicted else {}))
+
+
+def _predicted_apart(model: Any, evidence: Mapping[str, Any]) -> dict[str, dict[Any, float]]:
+    """Return the class and the distribution that `predict` tells; empty if a network that is drawn tells the same."""
+    if not evidence or not hasattr(model, "decision_network_") or model._class_name() in evidence:
+        return {}
+    name = model._class_name()
+    chances = model._decision.pool.messages(dict(evidence), [name], engine=model.engine)[name][0]
+    return {model._y_name or name: dict(zip(model.classes_.tolist(), chances.tolist(), strict=True))}
 
 
 def _evidence_of(model: Any, name: str, text: str) -> dict[str, Any]:
