@@ -18,6 +18,7 @@ from fgrn import Checkpoint, cli
 from fgrn.cli.wording import spoken
 from fgrn.core.exceptions import FgrnWarning
 from fgrn.flow import em
+from fgrn.graph.class_family import ClassFamily
 from fgrn.learning import checkpoints
 
 pytestmark = pytest.mark.filterwarnings("ignore:The best number of hidden states")
@@ -237,6 +238,21 @@ def test_a_search_is_resumed_that_was_interrupted_when_something_had_just_been_d
     whole = search.fit(frame)
     assert resumed.network_ == whole.network_
     assert resumed.selection_.as_dicts() == whole.selection_.as_dicts()
+
+
+@pytest.mark.parametrize("when", [12, 30])
+def test_the_best_classifier_so_far_is_learnt_to_the_end(when: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the tables of one epoch it would predict far worse than the candidate that was chosen."""
+    frame, answer = table(300)
+    with monkeypatch.context() as patch, pytest.warns(FgrnWarning, match="while candidates were compared"):
+        patch.setattr(ClassFamily, "chances", interrupted(ClassFamily.chances, when))
+        model = fgrn.LatentClassifier(random_state=0, structure="per_class", smoothing=1.0).fit(frame, answer)
+    best = model.selection_.best
+    how = {"n_hidden": best.size, "structure": "per_class", "smoothing": 1.0, "random_state": 0, "refine": False}
+    whole = fgrn.LatentClassifier(**how).fit(frame, answer)
+    assert model.history_.converged
+    assert model.network_._parameters.values == pytest.approx(whole.network_._parameters.values, abs=1e-6)
+    assert hasattr(model, "decision_network_") == bool(best.towards)
 
 
 def test_the_signal_of_ctrl_c_does_it(interrupt: Interrupt) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import cache
 from math import ceil
@@ -44,6 +45,10 @@ USUAL_SECONDS = 5.0
 LEAST_EPOCHS = 9
 """Epochs of learning from all rows even if the time is over: three rounds of accelerated EM, which come close to the
 end where that takes 15 to 40 epochs."""
+
+SECONDS_AFTER_STOP = 2.0
+"""After an interruption of the choice, the best candidate so far is learnt from all rows for so long: with the tables
+of a single epoch it would predict far worse."""
 
 
 class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
@@ -264,6 +269,9 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         self.structure_ = family.structure
         self.network_ = family.new_model(size, here)
         self.n_hidden_ = self.network_.variable(self._hidden_name()).cardinality
+        if self._stopped():  # the best candidate so far is still learnt from all rows, if that is quick
+            ends = time.monotonic() + SECONDS_AFTER_STOP
+            search.budget = Budget(None, lambda: time.monotonic() > ends)
         self._learn_in_time(table, search)
         if search.tried and not search.recipe.changes_nothing and not search.budget.stopped():
             with self._ending_if_interrupted("while tables were refined", lambda: True):
@@ -275,7 +283,8 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         The first start has some epochs in any case: all that follows depends on its tables.
         """
         budget = search.budget
-        shown = LearningProgress.of(self.verbose, self.n_epochs, self._starts, stop=self._stopped)
+        stopped = budget.stopped if self._stopped() else self._stopped
+        shown = LearningProgress.of(self.verbose, self.n_epochs, self._starts, stop=stopped)
         watch = TimedProgress(shown, lambda: not budget.has_time, LEAST_EPOCHS)
         self.history_ = self._learn_network(self.network_, table, watch=watch)
         is_counting = self.n_hidden_ == len(self.classes_) and search.rows.is_complete  # an epoch is enough for that
