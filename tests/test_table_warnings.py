@@ -411,12 +411,16 @@ def test_dates_are_called_dates(form: str) -> None:
 
 def test_inspect_tells_of_codes_and_spellings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = {"score": [-99, 3, 4, 5, 0] * 8, "sex": ["F", "f", "M", "m", "M"] * 8, "degrees": [-9, -3, 4, 5, 0] * 8}
+    table |= {"age": [999, 18, 89, 40, 33] * 8, "centred": [-999, 0.5, -1.5, 2, 1] * 8, "year": [99, 98, 97, 1, 2] * 8}
     table_file.write(table, tmp_path / "t.csv")
     assert main(["inspect", str(tmp_path / "t.csv")]) == 0
     out = capsys.readouterr().out
     assert "score: -99 is the only number below 0: if it means missing, add --missing -99 --missing ''" in out
     assert "sex: 'F' and 'f', 'M' and 'm' differ in upper and lower case alone" in out
+    assert "age: 999 occurs 8 times, far from all other numbers (18 to 89): if it means missing, add" in out
+    assert "centred: -999 occurs 8 times, far from all other numbers (-1.5 to 2)" in out
     assert "degrees:" not in out
+    assert "year:" not in out
 
 
 def test_advice_on_a_missing_word_keeps_the_usual_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

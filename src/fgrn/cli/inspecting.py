@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 CODES = (-9, -99, -999, -9999)
 """Numbers that often mean "missing" where all others are not negative."""
+
+NINES = re.compile(r"-?99+")
+"""Whole numbers that often mean "missing" where all others are far away."""
 
 
 @click.command(epilog="\b\nExamples\n  fgrn inspect people.csv --drop id\n  fgrn inspect alarm.bif")
@@ -194,12 +198,31 @@ def _codes_and_spellings(counts: dict[Any, int]) -> list[str]:
         least = min(counts)
         if least in CODES and len(counts) > 1 and all(value >= 0 for value in counts if value != least):
             return [f"{least:g} is the only number below 0: if it means missing, add --missing {least:g} --missing ''"]
-        return []
+        return [
+            f"{code:g} occurs {often:,} times, far from all other numbers ({low:g} to {high:g}): if it means missing, "
+            f"add --missing {code:g} --missing ''"
+            for code, often, low, high in _far_codes(counts)
+        ]
     alike: dict[str, list[str]] = {}
     for value in counts:
         alike.setdefault(str(value).strip().casefold(), []).append(str(value))
     same = [" and ".join(map(repr, words)) for words in alike.values() if len(words) > 1]
     return [f"{shortened(same, 2)} differ in upper and lower case alone"] if same else []
+
+
+def _far_codes(counts: dict[Any, int]) -> list[tuple[float, int, float, float]]:
+    """Return numbers such as 999 that repeat, and are farther from all others than these are apart.
+
+    Each with how often it occurs, and the least and the largest of the others.
+    """
+    found = []
+    for code in {min(counts), max(counts)} if len(counts) > 2 else ():
+        others = [value for value in counts if value != code]
+        low, high = min(others), max(others)
+        is_far = min(abs(code - low), abs(code - high)) > high - low
+        if counts[code] > 1 and is_far and NINES.fullmatch(f"{code:.0f}") and code == round(code):
+            found.append((code, counts[code], low, high))
+    return sorted(found)
 
 
 def _remarks(record: dict[str, Any], counts: dict[Any, int], rows: int) -> list[str]:
