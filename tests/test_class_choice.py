@@ -1283,6 +1283,8 @@ def test_what_was_tried_is_shown_as_text_page_and_frame(refined: LatentClassifie
     assert "log-loss" in str(found)
     assert str(found).count("<- best") == 1
     assert found._repr_html_().startswith("<table>")
+    assert found._repr_html_().index("</table>") < found._repr_html_().index("log-loss: of the class")
+    assert repr(found) == str(found)
     frame = found.to_frame()
     assert len(frame) == len(found.candidates) > str(found).count("per_class")
     assert frame["log_loss"].min() == found.best.log_loss

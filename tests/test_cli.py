@@ -627,7 +627,7 @@ def test_a_picture_says_what_is_predicted_where_that_differs(tmp_path: Path, cap
     assert list(found["predicted"]["kind"].values()) == pytest.approx(predicted)
     assert found["predicted"]["kind"] != found["beliefs"]["kind"]
     assert main(["draw", str(file), "-o", str(picture)]) == 0
-    assert "predict" not in capsys.readouterr().err
+    assert "refined" not in capsys.readouterr().err
 
 
 def test_json_is_json(tmp_path: Path, capsys: Any) -> None:

@@ -226,6 +226,7 @@ def test_free_parameters_and_training_are_told(tmp_path: object) -> None:
 def test_notebooks_show_pictures_and_tables() -> None:
     net = fgrn.naive_bayes({"a<b": ["x", "y"], "L": ["no", "yes"]}, class_variable="L")
     assert net._repr_html_().startswith("<div><svg")
+    assert repr(net.explain({"a<b": "x"}, "L")) == str(net.explain({"a<b": "x"}, "L"))
     text = net.explain({"a<b": "x"}, "L")._repr_html_()
     assert "a&lt;b = x" in text
     assert text.endswith("</table>")

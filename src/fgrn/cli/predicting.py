@@ -275,8 +275,8 @@ def _draw_network(model: str, output: str, given: tuple[str, ...], as_json: bool
     for name, chances in predicted.items() if not as_json else ():
         likeliest = max(chances, key=lambda label: chances[label])
         print_message(
-            f"The picture has {name!r} as the network of all columns tells it. Tables refined for it predict "
-            f"{str(likeliest)!r} ({chances[likeliest]:.1%}), as fgrn predict does."
+            f"The picture is of the network of all columns. fgrn predict uses tables refined for {name!r}, which "
+            f"predict {str(likeliest)!r} ({chances[likeliest]:.1%})."
         )
     if as_json:
         names = [block.variable.name for block in net.blocks if isinstance(block, Source)]

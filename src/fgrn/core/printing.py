@@ -78,13 +78,14 @@ def text_table(
     return "\n".join(lines)
 
 
-def html_table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return an HTML table, as notebooks show it."""
+def html_table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> str:
+    """Return an HTML table, as notebooks show it, with notes below it."""
     from html import escape
 
     head = "".join(f"<th>{escape(cell)}</th>" for cell in heads)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><caption>{escape(caption)}</caption><tr>{head}</tr>{body}</table>"
+    below = "".join(f"<p><small>{escape(note)}</small></p>" for note in notes)
+    return f"<table><caption>{escape(caption)}</caption><tr>{head}</tr>{body}</table>{below}"
 
 
 def decimals(value: float, error: float = 0.0) -> str:

@@ -136,7 +136,7 @@ NAMES_OF_CRITERIA = {"aic": "AIC", "bic": "BIC", "caic": "CAIC", "sabic": "SABIC
 """The title of the column of each criterion that may decide."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Selection:
     """The candidates that were tried, and the criterion by which the best is chosen."""
 
@@ -189,6 +189,8 @@ class Selection:
             )
         return text
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
         return html_table("Numbers of hidden states that were tried", *self._rows())
 
@@ -215,7 +217,7 @@ class ClassCandidate:
     """The temperature at which it was evaluated: its probabilities were raised to the power 1 / temperature."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ClassSelection:
     """The classifiers that were tried, and the one that was chosen by the least log-loss."""
 
@@ -311,8 +313,10 @@ class ClassSelection:
     def __str__(self) -> str:
         return "\n".join([_text_table(*self._rows()), *self._notes])
 
+    __repr__ = __str__
+
     def _repr_html_(self) -> str:
-        return html_table(f"Classifiers that were tried: {'; '.join(self._notes)}", *self._rows())
+        return html_table("Classifiers that were tried", *self._rows(), self._notes)
 
 
 def _text_table(heads: list[str], rows: list[list[str]]) -> str:

@@ -41,7 +41,7 @@ CERTAIN = -float(np.log(FAINTEST))
 """The log-odds of a state when all others are impossible."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """The contributions of the values of a row to a state of a variable, in nats of log-odds against all others.
 
@@ -107,6 +107,8 @@ class Explanation:
         some = [f"{abs(share):.0%}" for share in self.certain.values() if abs(share) < WHOLE]
         note = f"\n  ({some[0]}): in {some[0]} of the orders in which the values may become known" if some else ""
         return f"{what}; log-odds, for (+) or against (-)\n{table}{note}"
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         from html import escape
