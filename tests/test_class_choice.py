@@ -42,6 +42,7 @@ from fgrn.learning.criteria import EQUAL, ClassCandidate, ClassSelection
 from fgrn.learning.cross_validation import PartedRows, _different_rows, mean_and_error
 from fgrn.learning.optimiser import minimised
 from fgrn.learning.repeated_rows import are_copies
+from fgrn.queries.opinion_pool import OpinionPool
 from fgrn.tables.encoded import Evidence
 from fgrn.tables.frames import Coded
 
@@ -840,6 +841,17 @@ def test_copies_of_a_row_are_a_row_of_that_weight_wherever_they_are() -> None:
     assert np.array_equal(one.table.codes, other.table.codes)
 
 
+@pytest.mark.parametrize("share", [0.2, 0.05, 0.01])
+def test_cells_with_a_rare_class_are_observations_of_their_own(share: float) -> None:
+    """A table of frequencies: nearly all cells have both classes, and one of them seldom."""
+    rng = np.random.default_rng(0)
+    table = np.column_stack([rng.integers(0, 2, (20_000, 4)), rng.integers(0, 5, 20_000)])
+    y = (rng.random(20_000) < share * (0.5 + table[:, 0])).astype(int)
+    cells, times = np.unique(np.column_stack([table, y]), axis=0, return_counts=True)
+    assert not are_copies_in(cells[:, :-1], cells[:, -1], times.astype(float))
+    assert not are_copies_in(table, y)
+
+
 def noisy_rows(columns: int, levels: int, count: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Columns of which some tell a class of two, with noise."""
     rng = np.random.default_rng(seed)
@@ -869,7 +881,8 @@ def test_rows_that_were_repeated_or_have_whole_weights_are_copies() -> None:
     whole = np.random.default_rng(1).integers(100, 3000, 400).astype(float)
     for weights in (np.full(400, 2.0), np.where(y == 1, 2.0, 1.0), whole):
         assert are_copies_in(table, y, weights)
-    assert are_copies_in(np.repeat(table, 3, axis=0), np.repeat(y, 3))
+    for times in (3, 5, 20):
+        assert are_copies_in(np.repeat(table, times, axis=0), np.repeat(y, times))
     assert are_copies_in(table[some], y[some])  # drawn with replacement
     assert not are_copies_in(table, y, np.where(np.arange(400) < 5, 2.0, 1.0))  # too few to matter
     assert not are_copies_in(table, np.zeros(400), np.full(400, 2.0))
@@ -894,6 +907,15 @@ def test_held_out_rows_are_the_same_whatever_the_rows_weigh_if_they_are_copies()
 
 
 # The classifier
+
+
+def test_no_probability_exceeds_one_by_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Metrics of scikit-learn refuse it."""
+    table, y = noisy_rows(3, 3, 60)
+    model = LatentClassifier(2, random_state=0).fit(table, y)
+    above = np.tile([np.nextafter(1, 2), 0.0], (60, 1))
+    monkeypatch.setattr(OpinionPool, "messages", lambda *_, **__: {model._class_name(): above})
+    assert model.predict_proba(table).max() == 1.0
 
 
 @pytest.mark.parametrize("structure", ["auto", "per_class", "tan"])

@@ -375,7 +375,9 @@ class LatentEstimator(HiddenNames):
     def _posterior(self, X: Any, name_of: Callable[[], str]) -> np.ndarray:
         """Return the posterior distribution of one variable in each row."""
         data, name = self._coded(X), name_of()
-        return self._decision.pool.messages(data, [name], engine=self.engine)[name]
+        found = self._decision.pool.messages(data, [name], engine=self.engine)[name]
+        chances: np.ndarray = np.minimum(found, 1.0)  # rounded: metrics refuse a probability above 1
+        return chances
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Return the log-likelihood of each row, summed over missing values; -inf for an impossible row.

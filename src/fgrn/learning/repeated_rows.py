@@ -20,8 +20,9 @@ import numpy as np
 from ..flow.equal_rows import groups_of_equal_rows
 from ..tables.encoded import Evidence
 
-MOST_EQUAL_LINES = 5.0
-"""With more equal lines for each different one, in the mean, few different rows stand for many observations."""
+FEW_DIFFERENT, MANY_LINES = 100, 5.0
+"""Fewer different rows than FEW_DIFFERENT, with more than MANY_LINES lines of the table for each, are cells of a few
+columns, and lines are observations of their own."""
 
 FEW_REPEATED = 0.05
 """A smaller share of rows that are repeated does not matter."""
@@ -53,7 +54,8 @@ def are_copies(rows: Evidence, target: str, copies: np.ndarray, lines: int) -> b
     classes = rows.codes[:, rows.columns.index(target)]
     known = np.flatnonzero(classes >= 0)
     total, repeated = copies[known].sum(), copies[known][copies[known] > 1].sum()
-    if repeated <= FEW_REPEATED * total or lines > MOST_EQUAL_LINES * rows.rows or rows.soft.shape[1]:
+    are_cells = rows.rows < FEW_DIFFERENT and lines > MANY_LINES * rows.rows
+    if repeated <= FEW_REPEATED * total or are_cells or rows.soft.shape[1]:
         return False
     columns = rows.take(known).without(target)
     found = groups_of_equal_rows(columns)
@@ -61,11 +63,9 @@ def are_copies(rows: Evidence, target: str, copies: np.ndarray, lines: int) -> b
         return False
     firsts, group = found
     some = np.flatnonzero(group < MOST_COMPARED)  # groups are in the order of hashes, like at random
-    both, shape = (group[some], classes[known[some]]), (min(len(firsts), MOST_COMPARED), int(classes.max()) + 1)
-    counts, different = np.zeros(shape), np.zeros(shape)
-    np.add.at(counts, both, copies[known[some]])
-    np.add.at(different, both, 1.0)
-    return _agree_more_than_expected(counts, _chances(columns.codes[firsts[:MOST_COMPARED]], different))
+    counts = np.zeros((min(len(firsts), MOST_COMPARED), int(classes.max()) + 1))
+    np.add.at(counts, (group[some], classes[known[some]]), copies[known[some]])
+    return _agree_more_than_expected(counts, _chances(columns.codes[firsts[:MOST_COMPARED]], counts))
 
 
 def _agree_more_than_expected(counts: np.ndarray, chances: np.ndarray) -> bool:
@@ -84,12 +84,13 @@ def _agree_more_than_expected(counts: np.ndarray, chances: np.ndarray) -> bool:
 
 
 def _chances(codes: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Return the probability of each class in each group, by naive Bayes learnt from all other groups.
+    """Return the probability of each class in each group, by naive Bayes learnt from the others, each of weight 1.
 
     Args:
         codes: of the columns of each group, (groups, columns); negative for a missing value.
         counts: how many rows of each class a group has, (groups, classes).
     """
+    counts = counts / counts.sum(axis=1, keepdims=True)
     logs = np.log(counts.sum(axis=0) - counts + 1)
     for column in codes.T:
         known = np.flatnonzero(column >= 0)
