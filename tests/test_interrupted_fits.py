@@ -17,6 +17,7 @@ import fgrn
 from fgrn import Checkpoint, cli
 from fgrn.cli.wording import spoken
 from fgrn.core.exceptions import FgrnWarning
+from fgrn.estimators import classifiers
 from fgrn.flow import em
 from fgrn.graph.class_family import ClassFamily
 from fgrn.learning import checkpoints
@@ -244,6 +245,7 @@ def test_a_search_is_resumed_that_was_interrupted_when_something_had_just_been_d
 def test_the_best_classifier_so_far_is_learnt_to_the_end(when: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the tables of one epoch it would predict far worse than the candidate that was chosen."""
     frame, answer = table(300)
+    monkeypatch.setattr(classifiers, "SECONDS_AFTER_STOP", np.inf)
     with monkeypatch.context() as patch, pytest.warns(FgrnWarning, match="while candidates were compared"):
         patch.setattr(ClassFamily, "chances", interrupted(ClassFamily.chances, when))
         model = fgrn.LatentClassifier(random_state=0, structure="per_class", smoothing=1.0).fit(frame, answer)
@@ -253,6 +255,28 @@ def test_the_best_classifier_so_far_is_learnt_to_the_end(when: int, monkeypatch:
     assert model.history_.converged
     assert model.network_._parameters.values == pytest.approx(whole.network_._parameters.values, abs=1e-6)
     assert hasattr(model, "decision_network_") == bool(best.towards)
+
+
+def test_a_classifier_that_cannot_be_learnt_quickly_ends_after_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame, answer = table(300)
+    monkeypatch.setattr(classifiers, "SECONDS_AFTER_STOP", -1.0)
+    monkeypatch.setattr(ClassFamily, "chances", interrupted(ClassFamily.chances, 30))
+    with pytest.warns(FgrnWarning, match="while candidates were compared"):
+        model = fgrn.LatentClassifier(random_state=0).fit(frame, answer)
+    assert model.history_.epochs == 1
+
+
+def test_a_choice_of_a_classifier_that_was_interrupted_is_resumed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The best candidate so far is not what the choice ends with, and its tables are not in the checkpoint."""
+    frame, answer = table(300)
+    place, model = tmp_path / "run.ckpt", fgrn.LatentClassifier(random_state=0)
+    with monkeypatch.context() as patch, pytest.warns(FgrnWarning, match="while candidates were compared"):
+        patch.setattr(ClassFamily, "chances", interrupted(ClassFamily.chances, 12))
+        clone(model).set_params(checkpoint=str(place)).fit(frame, answer)
+    resumed = clone(model).set_params(checkpoint=Checkpoint(place, resume=True)).fit(frame, answer)
+    assert resumed.network_ == model.fit(frame, answer).network_
 
 
 def test_the_signal_of_ctrl_c_does_it(interrupt: Interrupt) -> None:

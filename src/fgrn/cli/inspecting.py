@@ -19,6 +19,7 @@ from ..core.exceptions import (
     shortened,
     visible,
 )
+from ..core.labels import shown_number
 from ..tables import frames, table_file
 from ..tables.stream_source import is_many
 from ..tables.table_warnings import count_values, identifier_warning, names_are_values, words_among_numbers
@@ -199,8 +200,8 @@ def _codes_and_spellings(counts: dict[Any, int]) -> list[str]:
         if least in CODES and len(counts) > 1 and all(value >= 0 for value in counts if value != least):
             return [f"{least:g} is the only number below 0: if it means missing, add --missing {least:g} --missing ''"]
         return [
-            f"{code:g} occurs {often:,} times, far from all other numbers ({low:g} to {high:g}): if it means missing, "
-            f"add --missing {code:g} --missing ''"
+            f"{code:.0f} occurs {often:,} times, far from all other numbers ({shown_number(low)} to "
+            f"{shown_number(high)}): if it means missing, add --missing {code:.0f} --missing ''"
             for code, often, low, high in _far_codes(counts)
         ]
     alike: dict[str, list[str]] = {}

@@ -148,7 +148,7 @@ def equations(pairs: Sequence[tuple[str, str]], room: int | None, others: Sequen
     """
     from rich.cells import cell_len
 
-    room = room or WIDEST_COLUMN
+    room = WIDEST_COLUMN if room is None else room
     names, values = ([_one_line(pair[part]) for pair in (*pairs, *others)] for part in (0, 1))
     if any(cell_len(f"{name} = {value}") > room for name, value in zip(names, values, strict=True)):
         values = shortened_to_cells(values, max(NARROWEST_COLUMN, 2 * room // 5))
@@ -214,7 +214,7 @@ def _prefix_of_width(text: str, room: int) -> str:
     """Return the longest prefix of a text that has at most `room` cells."""
     from rich.cells import cell_len
 
-    kept = min(len(text), room)
-    while cell_len(text[:kept]) > room:
+    kept = max(0, min(len(text), room))
+    while kept and cell_len(text[:kept]) > room:
         kept -= 1
     return text[:kept]

@@ -23,7 +23,13 @@ BLOCKS_PER_THREAD = 4
 
 def thread_count() -> int:
     """Return the number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return len(_processors()) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _processors() -> set[int]:
+    """Return the processors that the calling thread may use, or a helper if it were not kept off one."""
+    caller = current_thread()
+    return caller.allowed if isinstance(caller, _Helper) and caller.allowed else os.sched_getaffinity(0)
 
 
 def _processor_of_caller() -> Callable[[], int] | None:
@@ -186,13 +192,14 @@ class _Helper(Thread):
         Some systems wake a thread where its caller runs, to save power, and move it only after milliseconds: until then
         the two take turns, and work that is shared takes as long as on one thread.
         """
-        if processor == self.off or processor < 0 or self.native_id is None:
+        if processor < 0 or self.native_id is None:
             return
-        caller = current_thread()
-        self.off = processor
-        self.allowed = caller.allowed if isinstance(caller, _Helper) else os.sched_getaffinity(0)
+        allowed = _processors()
+        if (processor, allowed) == (self.off, self.allowed):
+            return
+        self.off, self.allowed = processor, allowed
         with suppress(OSError):  # a system may forbid it
-            os.sched_setaffinity(self.native_id, self.allowed - {processor} or self.allowed)
+            os.sched_setaffinity(self.native_id, allowed - {processor} or allowed)
 
     def run(self) -> None:
         """Help with the queues that the thread is called to, one after the other."""

@@ -280,13 +280,17 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
     def _learn_in_time(self, table: EncodedTable, search: ClassSearch) -> None:
         """Learn the tables of the network; when the time is over, stop with a warning and keep them.
 
-        The first start has some epochs in any case: all that follows depends on its tables.
+        The first start has some epochs in any case: all that follows depends on its tables. After an interruption of
+        the choice nothing is written to a checkpoint: the choice is run again when it is resumed, to its end.
         """
         budget = search.budget
-        stopped = budget.stopped if self._stopped() else self._stopped
+        settings: dict[str, Any] = {}
+        stopped = self._stopped
+        if self._stopped():
+            stopped, settings = budget.stopped, {"checkpoint": None}
         shown = LearningProgress.of(self.verbose, self.n_epochs, self._starts, stop=stopped)
         watch = TimedProgress(shown, lambda: not budget.has_time, LEAST_EPOCHS)
-        self.history_ = self._learn_network(self.network_, table, watch=watch)
+        self.history_ = self._learn_network(self.network_, table, watch=watch, **settings)
         is_counting = self.n_hidden_ == len(self.classes_) and search.rows.is_complete  # an epoch is enough for that
         if not (self.history_.converged or is_counting or budget.has_time or self._stopped()):
             seconds = float(self.max_seconds or USUAL_SECONDS)

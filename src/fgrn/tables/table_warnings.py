@@ -140,14 +140,16 @@ def _is_measured(value: Any) -> bool:
 
 
 def warn_of_identifiers(found: Iterable[Column], values: Mapping[str, Any]) -> None:
-    """Warn of columns of a table that look like identifiers, and have few enough values to be learnt.
+    """Warn of columns of words that look like identifiers, and have few enough values to be learnt.
+
+    Numbers are put into bins, where nearly all of a small table are different: they may be measured.
 
     Args:
         found: the columns of the schema.
         values: the same columns as they were read.
     """
     for column in found:
-        if column.levels and not isinstance(values[column.name], Distinct):
+        if column.levels and not column.is_binned and not isinstance(values[column.name], Distinct):
             counts = count_values(values[column.name])
             known = {value: count for value, count in counts.items() if not column.is_missing(value)}
             warning = identifier_warning(column.name, known, frames.row_count(values))
