@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -12,6 +13,9 @@ from .exceptions import visible
 
 StopCondition: TypeAlias = Callable[[], bool] | None
 """Called after every epoch; learning ends when it returns True."""
+
+LIKE_A_TERMINAL = ("FORCE_COLOR", "TTY_COMPATIBLE")
+"""Variables of the environment by which rich may take any output for a terminal."""
 
 NOTEBOOK_PAUSE = 0.1
 """Least seconds between two updates of a line in a notebook: each update is a message to the browser."""
@@ -31,6 +35,15 @@ def in_notebook() -> bool:
     """Return whether the code runs in an IPython kernel, whose output is a page and not a terminal."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return getattr(shell, "kernel", None) is not None
+
+
+def on_terminal() -> bool:
+    """Return whether stderr shows progress bars: it is a terminal, or the environment says that it is used as one."""
+    if not (sys.stderr and (sys.stderr.isatty() or any(os.environ.get(name) for name in LIKE_A_TERMINAL))):
+        return False
+    from rich.console import Console
+
+    return Console(stderr=True).is_terminal
 
 
 class NotebookLine:
@@ -64,10 +77,9 @@ class ReadingProgress:
     """A `ProgressReporter` with a bar on stderr, or a line of a notebook, for each step; or silent."""
 
     def __init__(self, verbose: int | bool) -> None:
-        from rich.console import Console
-
         self._line = NotebookLine() if verbose and in_notebook() else None
-        self._console = Console(stderr=True, highlight=False) if verbose and self._line is None else None
+        self._is_shown = bool(verbose) and self._line is None
+        self._has_bar = self._is_shown and on_terminal()
         self._bar: Any = None
         self._what = ""
 
@@ -86,31 +98,34 @@ class ReadingProgress:
         if self._line is not None:
             self._line.end()
             print(visible(text))
-        elif self._console is not None:
-            self._console.print(visible(text), soft_wrap=True, markup=False)
+        elif self._bar is not None:
+            self._bar.console.print(visible(text), soft_wrap=True, markup=False, highlight=False)
+        elif self._is_shown:
+            print(visible(text), file=sys.stderr)
 
     def __call__(self, what: str, done: int, total: int) -> None:
         """See `ProgressReporter`."""
-        from rich.progress import Progress as Bar
-
         new, self._what = what != self._what, what
         if self._line is not None:
             if new:
                 self._line.end()
             self._line.show(f"{what}: {done:,} of {total:,}" if total else f"{done:,} {what}")
             return
-        if self._console is None or not self._console.is_terminal:
+        if not self._has_bar:
             return
         if self._bar is None or new:
+            from rich.console import Console
+            from rich.progress import Progress as Bar
+
             self.__exit__()
-            self._bar = Bar(console=self._console, transient=True)
+            self._bar = Bar(console=Console(stderr=True), transient=True)
             self._bar.add_task(what, total=total or None)
             self._bar.start()
         self._bar.update(0, completed=done, description=what if total else f"{done:,} {what}")
 
 
 class LearningProgress:
-    """Context manager and watcher of learning: a bar on stderr if that is a terminal, or a notebook line."""
+    """Context manager and watcher of learning: a bar on a terminal, or a line of a notebook."""
 
     in_any_order = True  # starts may be run at the same time
 
@@ -119,7 +134,6 @@ class LearningProgress:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bar
 
-        console = Console(stderr=True)
         columns = [
             TextColumn("{task.description}"),
             BarColumn(),
@@ -129,8 +143,7 @@ class LearningProgress:
         ]
         self._what = what or "learning"
         self._line = NotebookLine() if in_notebook() else None
-        shown = console.is_terminal and self._line is None
-        self._bar = Bar(*columns, console=console, transient=True, disable=not shown)
+        self._bar = Bar(*columns, console=Console(stderr=True), transient=True, disable=self._line is not None)
         self._task = self._bar.add_task(self._what, total=epochs * starts, score="")
         self._epochs, self._starts, self._stop, self._done = epochs, starts, stop, 0
 
@@ -138,8 +151,9 @@ class LearningProgress:
     def of(
         verbose: int | bool, epochs: int, starts: int, what: str = "", stop: StopCondition = None
     ) -> LearningProgress | SilentProgress:
-        """Return a progress display, or a silent one if `verbose` is false."""
-        return LearningProgress(epochs, starts, what, stop) if verbose else SilentProgress(stop)
+        """Return a progress display, or a silent one if `verbose` is false or it would not be seen."""
+        is_seen = verbose and (in_notebook() or on_terminal())
+        return LearningProgress(epochs, starts, what, stop) if is_seen else SilentProgress(stop)
 
     def __enter__(self) -> Self:
         self._bar.start()
