@@ -32,8 +32,7 @@ def merged(evidence: Evidence, always: bool = False) -> Evidence | None:
         return None
     if not always and _guessed_share(evidence) > WORTH:
         return None
-    most = evidence.rows if always else STILL_WORTH * evidence.rows
-    found = groups_of_equal_rows(evidence, most)
+    found = groups_of_equal_rows(evidence, np.inf if always else STILL_WORTH * evidence.rows)
     if found is None:
         return None
     first, number = found
