@@ -271,7 +271,7 @@ def test_numba_is_imported_by_the_kernels_alone() -> None:
     files = {name for name in SOURCES if any(module.split(".")[0] == "numba" for module in imports_of(name))}
     assert files == {
         f"engines/kernels/{name}.py"
-        for name in ("basics", "blas", "cache", "joint_rows", "linking", "llvm", "teams", "vectors")
+        for name in ("basics", "blas", "cache", "joint_rows", "linking", "llvm", "subnormals", "teams", "vectors")
     }
 
 

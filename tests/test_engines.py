@@ -271,6 +271,33 @@ def test_no_zero_is_made_up_by_what_rounding_hides() -> None:
     assert (net.table("Y1") > 0).all()
 
 
+def test_subnormal_numbers_are_zero_in_products_only() -> None:
+    """A table may have them, and NumPy computes with them after a kernel as before."""
+    tiny = 5e-320
+    net = star([np.array([[tiny, 1 - tiny], [tiny, 1 - tiny]]), np.array([[0.3, 0.7], [0.6, 0.4]])])
+    other = star([np.array([[tiny, 1 - tiny], [tiny, 1 - tiny]]), np.array([[0.3, 0.7], [0.6, 0.4]])])
+    data = {"Y0": [0, 1, 1, None] * 20, "Y1": [0, 1, None, 0] * 20}
+    one = net.learn(data, epochs=6, engine="cpu", merge=False)
+    another = other.learn(data, epochs=6, engine="reference")
+    np.testing.assert_allclose(one.log_likelihood, another.log_likelihood, rtol=1e-12)
+    np.testing.assert_allclose(net._tables, other._tables, rtol=1e-10)
+    assert np.array([tiny])[0] * 0.5 == tiny / 2 > 0
+
+
+def test_states_that_rows_all_but_exclude_may_vanish() -> None:
+    """Their share passes through the subnormal numbers, epoch after epoch, on its way to zero."""
+    rng = np.random.default_rng(3)
+    data = {f"Y{i}": rng.integers(0, 4, 40) for i in range(60)}
+    nets = [fgrn.lvm(dict.fromkeys(data, 4), hidden=5) for _ in range(2)]
+    one, another = (
+        net.learn(data, epochs=80, seed=1, engine=engine, merge=False)
+        for net, engine in zip(nets, ("cpu", "reference"), strict=True)
+    )
+    np.testing.assert_allclose(one.log_likelihood, another.log_likelihood, rtol=1e-9)
+    np.testing.assert_allclose(nets[0]._tables, nets[1]._tables, rtol=1e-6, atol=1e-300)
+    assert (nets[0]._tables == 0).any()
+
+
 @pytest.mark.parametrize("holes", [0.0, 0.3])
 def test_many_blocks_are_counted_the_same_to_the_bit_on_any_number_of_threads(
     holes: float, monkeypatch: pytest.MonkeyPatch

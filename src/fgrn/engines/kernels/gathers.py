@@ -7,6 +7,7 @@ import numpy as np
 from .basics import FAINT, LOG_TWO, NONE, SMALLEST_PRODUCT, ZERO, compact, inlined, inner, note, once
 from .joint_rows import gathered, scattered
 from .products import levelled, ones, times_state
+from .subnormals import restore_subnormals, subnormals_to_zero
 from .vectors import copied, increased, least, set_all, summed, times
 
 
@@ -55,6 +56,7 @@ def leaves(tape, at, first, rows, tables, evidence, work, books):
     start, stride, shift_at = tape[at + 4], tape[at + 5], tape[at + 6]
     deep, joint, entries, bounds = tables.deep, tables.joint, evidence.entries, evidence.bounds
     out, p, scale = work.write, work.scratch, books.scale
+    mode = subnormals_to_zero()
     for r in range(rows):
         row, place = first + r, np.uint64(r) * work.width + tape[at]
         begin, end = bounds[number, row], bounds[number, row + 1]
@@ -67,15 +69,20 @@ def leaves(tape, at, first, rows, tables, evidence, work, books):
         copied(p, ZERO, out, place, size)
         if total > FAINT:
             if least(p, ZERO, size) < SMALLEST_PRODUCT:
+                restore_subnormals(mode)
                 lost = lost_a_state(joint, start, stride, size, entries, begin, end, p, deep)
                 note(row, 1.0, lost, books.margin, books.doubtful)
+                mode = subnormals_to_zero()
             continue
+        restore_subnormals(mode)
         set_all(out, place, 1.0, size)
         taken, lost = gathered_carefully(
             joint, start, stride, size, entries, begin, end, work.mantissa, work.exponent, out, place
         )
         note(row, 0.0 if deep or taken == -np.inf else 1.0, lost, books.margin, books.doubtful)
         scale[row] += taken
+        mode = subnormals_to_zero()
+    restore_subnormals(mode)
 
 
 @inlined
@@ -99,6 +106,7 @@ def star_products(first, rows, known, tables, work):
     entries, bounds, codes, soft = known.entries, known.bounds, known.codes, known.soft
     size, stride, base, joint = tables.size, tables.stride, tables.base, tables.joint
     p, norms, taken = work.products, work.norms, work.taken
+    mode = subnormals_to_zero()
     for r in range(rows):
         begin, end, at = bounds[0, first + r], bounds[0, first + r + 1], np.uint64(r) * stride
         prior, place = base, ZERO
@@ -106,6 +114,7 @@ def star_products(first, rows, known, tables, work):
             star_prior(p, at, base, size, stride, codes, soft, first + r)
             prior, place = p, at
         norms[r] = gathered(prior, place, joint, ZERO, stride, entries, begin, end, p, at)
+    restore_subnormals(mode)
     sound = True
     for r in range(rows):
         taken[r] = 0.0

@@ -11,6 +11,7 @@ import numpy as np
 
 from .basics import LOG_TWO, NONE, ONE, ZERO, compact, inner, kernel, once, short_kernel
 from .products import place_of
+from .subnormals import restore_subnormals, subnormals_to_zero
 from .vectors import copied, increased, largest, least_positive, product, scaled, set_all, summed
 
 ROUNDING = 2.0**-52
@@ -130,6 +131,7 @@ def fill_packs(packing, first, last, number, values, maps, joint, shifts, base, 
             number += 1
             depth -= np.log2(leaf_columns(values, leaf, pack.states, stride, columns, exponents))
             codes = leaf.codes
+            mode = subnormals_to_zero()
             for after in range(rows):  # from behind: a row is read before it is written over
                 row = rows - ONE - after
                 source, shifted = start + row * stride, shifts[shift + row]
@@ -138,6 +140,7 @@ def fill_packs(packing, first, last, number, values, maps, joint, shifts, base, 
                     place = row * codes + code
                     product(joint, source, columns, code * stride, joint, start + place * stride, stride)
                     shifts[shift + place] = shifted + exponents[code]
+            restore_subnormals(mode)
             rows *= codes
         deepest = depth if depth > deepest else deepest
     return deepest

@@ -9,6 +9,7 @@ from .basics import FAINT, LOG_TWO, ONE, ZERO, compact, inner, kernel, once
 from .gathers import mend_star_products, shift_of, star_products
 from .joint_rows import add_rows_of_code, projected, scattered
 from .packing import add_packs, add_unknown, fill_packs, find_posterior, log_of_exponents
+from .subnormals import restore_subnormals, subnormals_to_zero
 from .teams import DONE, ENDED, IDLE_LOOKS, PUBLISHED, STAGE, add_at_once, claim, number_now, wait
 from .vectors import copied, scaled, set_all
 
@@ -56,6 +57,7 @@ def add_star_rows(first, rows, known, stride, work, weights, counts, likelihood,
     are multiplied, with a logarithm now and then.
     """
     p, norms, taken, entries, bounds = work.products, work.norms, work.taken, known.entries, known.bounds
+    mode = subnormals_to_zero()
     for r in range(rows):
         row, norm, weight, at = first + r, norms[r], weights[first + r], np.uint64(r) * stride
         if weight == 0.0 or norm == 0.0:
@@ -69,6 +71,7 @@ def add_star_rows(first, rows, known, stride, work, weights, counts, likelihood,
         else:
             likelihood += weight * (np.log(norm) + taken[r])
         scattered(p, at, weight / norm, counts, ZERO, stride, entries, bounds[0, row], bounds[0, row + 1])
+    restore_subnormals(mode)
     return likelihood, product
 
 
@@ -149,12 +152,14 @@ def count_star_block(block, order, known, weights, tables, work, counts):
                     product = 1.0
             elif weight != 0.0:
                 likelihood += weight * np.log(norms[r])
+        mode = subnormals_to_zero()
         for code in range(np.uint64(len(offsets) - 1)):
             if offsets[code] != offsets[code + ONE]:
                 add_rows_of_code(
                     work.products, stride, factors, order.rows, offsets[code], offsets[code + ONE], counts,
                     code * stride,
                 )  # fmt: skip
+        restore_subnormals(mode)
     return likelihood + np.log(product), True
 
 
