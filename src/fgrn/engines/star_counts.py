@@ -54,7 +54,7 @@ of a second, in which nothing can be interrupted. And entries of packs, which ta
 CODES_PER_ENTRY = 2
 """Codes of packs for each entry in a piece of rows, at most: with more of them, most codes have no rows."""
 
-ROWS_OF_CODE, PIECE_BYTES = 8, (2**16, 2**19)
+ROWS_OF_CODE, PIECE_BYTES = 16, (2**16, 2**19)
 """A piece of rows, whose products are added code by code: rows of each code, and bytes of products, at least and most.
 """
 

@@ -71,8 +71,7 @@ class StarTables(NamedTuple):
 class StarWork(NamedTuple):
     """Scratch arrays for the products of some rows of a star.
 
-    products, norms, taken   of each row: the product, its sum, and a logarithm that was taken out of it; or, where
-                             nothing is, what its product is multiplied by in the counts
+    products, norms, taken   of each row: the product, its sum, and a logarithm that was taken out of it
     """
 
     products: np.ndarray

@@ -1,6 +1,6 @@
 """Loops over rows of joint tables as LLVM code: gather and multiply, scatter and add, and sums over rows of one code.
 
-Learning spends its time in these. A piece of a product or of a row of counts, up to 32 states, stays in registers while
+Learning spends its time in these. A piece of a product or of a row of counts, up to 32 or 64 states, stays in registers while
 all factors, or all rows, pass by. See `vectors` for why they are not written in Python.
 """
 
@@ -80,35 +80,30 @@ def scattered(typing_context, x, at, factor, counts, start, stride, entries, beg
 
 
 @intrinsic
-def add_rows_of_code(typing_context, x, stride, factors, rows, begin, end, out, at):
-    """Add factor * x of the rows in `rows`, from `begin` to `end`, to a row of `out`, which is in registers meanwhile.
+def add_rows_of_code(typing_context, x, stride, rows, begin, end, out, at):
+    """Add x of the rows in `rows`, from `begin` to `end`, to a row of `out`, which is in registers meanwhile.
 
-    The same bits as `scattered`, row after row.
+    The same bits as `scattered`, row after row, if x was multiplied by the factors before.
     """
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        x, factors, rows, out = (pointer(context, builder, signature, arguments, k) for k in (0, 2, 3, 6))
-        stride, begin, end, target = (arguments[k] for k in (1, 4, 5, 7))
+        x, rows, out = (pointer(context, builder, signature, arguments, k) for k in (0, 2, 5))
+        stride, begin, end, target = (arguments[k] for k in (1, 3, 4, 6))
 
         def piece(at: Any, widths: tuple[int, ...]) -> None:
             def add(number: Any, sums: Values) -> Values:
                 row = builder.zext(builder.load(builder.gep(rows, [number])), stride.type)
-                factor = builder.load(builder.gep(factors, [row]))
                 values = load_all(builder, x, builder.add(at, builder.mul(row, stride)), widths)
-                three = zip(sums, values, widths, strict=True)
-                return tuple(
-                    builder.fadd(builder.fmul(spread(builder, factor, width), value), total)
-                    for total, value, width in three
-                )
+                return tuple(builder.fadd(*both) for both in zip(sums, values, strict=True))
 
             place = builder.add(target, at)
-            sums = each_number(builder, begin, end, add, load_all(builder, out, place, widths))
+            sums = each_number(builder, begin, end, add, load_all(builder, out, place, widths), short=True)
             store_all(builder, sums, out, place, widths)
 
         pieces(builder, stride, ROW_PIECES, piece)
         return context.get_dummy_value()
 
-    return types.void(x, stride, factors, rows, begin, end, out, at), code
+    return types.void(x, stride, rows, begin, end, out, at), code
 
 
 @intrinsic

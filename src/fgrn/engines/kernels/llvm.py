@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba.core import cgutils
 
-ROW_PIECES = ((32,), (16, 8, 4), (16, 8), (16, 4), (16,), (8, 4), (8,), (4,))
+HAS_WIDE_REGISTERS = bool(binding.get_host_cpu_features().get("avx512f"))
+"""Whether 64 numbers and more fit into the registers of this processor; elsewhere 32 do."""
+
+ROW_PIECES = (
+    *(((64,),) if HAS_WIDE_REGISTERS else ()),
+    *((32,), (16, 8, 4), (16, 8), (16, 4), (16,), (8, 4), (8,), (4,)),
+)
 """Pieces of a row of a joint table, as the vectors each is made of; the widest that fits comes first."""
 
 MESSAGE_WIDTHS = (16, 8, 4, 2, 1)
@@ -129,7 +135,14 @@ def each_entry(
     return each_number(builder, begin, end, one, values)
 
 
-def each_number(builder: Any, begin: Any, end: Any, body: Callable[[Any, Values], Values], values: Values) -> Values:
+def each_number(
+    builder: Any,
+    begin: Any,
+    end: Any,
+    body: Callable[[Any, Values], Values],
+    values: Values,
+    short: bool = False,
+) -> Values:
     """Run the body on every integer of a range, passing values from one to the next; returns the last."""
     before = builder.block
     loop, done = (builder.append_basic_block(name) for name in ("each", "each_done"))
@@ -142,10 +155,20 @@ def each_number(builder: Any, begin: Any, end: Any, body: Callable[[Any, Values]
     for phi, first, later in zip((number, *running), (begin, *values), (after, *following), strict=True):
         phi.add_incoming(first, before)
         phi.add_incoming(later, last)
-    builder.cbranch(builder.icmp_unsigned("<", after, end), loop, done)
+    branch = builder.cbranch(builder.icmp_unsigned("<", after, end), loop, done)
+    if short:
+        branch.set_metadata("llvm.loop", _not_unrolled(builder.module))
     builder.position_at_end(done)
     results = tuple(builder.phi(value.type) for value in values)
     for result, first, later in zip(results, values, following, strict=True):
         result.add_incoming(first, before)
         result.add_incoming(later, last)
     return results
+
+
+def _not_unrolled(module: Any) -> Any:
+    """Return metadata of a loop, of its own, that keep LLVM from unrolling it."""
+    name = module.add_metadata([ir.MetaDataString(module, "llvm.loop.unroll.disable")])
+    loop = ir.values.MDValue(module, [name], name=str(len(module.metadata)))
+    loop.operands = (loop, name)
+    return loop

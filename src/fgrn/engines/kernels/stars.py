@@ -11,7 +11,7 @@ from .joint_rows import add_rows_of_code, projected, scattered
 from .packing import add_packs, add_unknown, fill_packs, find_posterior, log_of_exponents
 from .subnormals import restore_subnormals, subnormals_to_zero
 from .teams import DONE, ENDED, IDLE_LOOKS, PUBLISHED, STAGE, add_at_once, claim, number_now, wait
-from .vectors import copied, scaled, set_all
+from .vectors import copied, increased, scaled, set_all, shared_out
 
 
 @kernel
@@ -115,16 +115,19 @@ def update_lines(lines, smoothing, learnt, least, first, last, counts, values, o
 
     The same bits as `fgrn.flow.mstep.updated`.
     """
-    compact()
     for line in range(first, last):
         begin, end, total = lines[line], lines[line + 1], 0.0
+        if not learnt[line]:
+            copied(values, begin, out, begin, end - begin)
+            continue
         for i in range(begin, end):
-            out[i] = counts[i] + smoothing[i] if len(smoothing) else counts[i]
-            total += out[i]
-        if learnt[line] and not least <= total < np.inf:
+            total += counts[i] + smoothing[i] if len(smoothing) else counts[i]
+        if not least <= total < np.inf:
             return False
-        for i in range(begin, end):
-            out[i] = out[i] / total if learnt[line] else values[i]
+        copied(counts, begin, out, begin, end - begin)
+        if len(smoothing):
+            increased(out, begin, 1.0, smoothing, begin, end - begin)
+        shared_out(out, begin, total, end - begin)
     return True
 
 
@@ -134,7 +137,7 @@ def count_star_block(block, order, known, weights, tables, work, counts):
 
     In pieces of rows whose products stay in the second-level cache: all are made, and then added code by code.
     """
-    stride, norms, factors = tables.stride, work.norms, work.taken
+    stride, norms = tables.stride, work.norms
     set_all(counts, ZERO, 0.0, np.uint64(len(counts)))
     likelihood, product = 0.0, 1.0
     for piece in range(order.blocks[block], order.blocks[block + 1]):
@@ -144,7 +147,7 @@ def count_star_block(block, order, known, weights, tables, work, counts):
             return 0.0, False
         for r in range(rows):
             weight = weights[first + r]
-            factors[r] = weight / norms[r]
+            scaled(work.products, np.uint64(r) * stride, weight / norms[r], stride)
             if weight == 1.0:
                 product *= norms[r]
                 if product < FAINT or product > 1.0 / FAINT:
@@ -156,9 +159,8 @@ def count_star_block(block, order, known, weights, tables, work, counts):
         for code in range(np.uint64(len(offsets) - 1)):
             if offsets[code] != offsets[code + ONE]:
                 add_rows_of_code(
-                    work.products, stride, factors, order.rows, offsets[code], offsets[code + ONE], counts,
-                    code * stride,
-                )  # fmt: skip
+                    work.products, stride, order.rows, offsets[code], offsets[code + ONE], counts, code * stride
+                )
         restore_subnormals(mode)
     return likelihood + np.log(product), True
 

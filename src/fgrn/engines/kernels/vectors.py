@@ -230,6 +230,16 @@ def scaled(typing_context, x, at, factor, count):
 
 
 @intrinsic
+def shared_out(typing_context, x, at, total, count):
+    """Make x /= total, the same number for all of x."""
+
+    def change(builder: Any, x: Any, y: Any, value: Any) -> Any:
+        return builder.fdiv(x, value)
+
+    return types.void(x, at, total, count), _each_state("shared_out", change, x=(0, 1), factor=2, count=3)
+
+
+@intrinsic
 def increased(typing_context, x, at, factor, y, start, count):
     """Make x += factor * y."""
 
