@@ -12,7 +12,8 @@ from strategies import Evidence, SmallNetwork, networks, networks_with_evidence
 
 import fgrn
 from fgrn import BayesianNetwork, LearningError, Network
-from fgrn.flow.acceleration import GROWTH, LIMIT, Extrapolation, extrapolated
+from fgrn.engines import GROWTH, LIMIT
+from fgrn.flow.acceleration import Extrapolation, extrapolated
 from fgrn.flow.parameters import Specification
 from fgrn.graph.blocks import Diverter
 from fgrn.plan.plan import Layout

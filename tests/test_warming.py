@@ -19,6 +19,7 @@ from fgrn.learning import execution
 KERNELS = {
     "tree": 1, "cliques": 1, "recount": 1, "pack": 3, "star_messages": 1, "star": 1, "star_block": 1, "scan": 1,
     "joint_tables": 1, "unpacked": 1, "sort_entries": 1, "prior_counts": 1, "viterbi": 1, "matrix_sweeps": 1,
+    "log_prior_of_cells": 1,
 }  # fmt: skip
 """Those that Python calls, and for how many kinds of arguments each is compiled."""
 

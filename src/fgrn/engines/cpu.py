@@ -323,6 +323,10 @@ class Prepared:
         """See `fgrn.engines.CountsTogether`."""
         return star_counts.epochs_of_each(self, requests, expect, mstep)
 
+    def log_prior(self, mstep: MStep, values: np.ndarray) -> float:
+        """See `fgrn.engines.CountsTogether`."""
+        return star_counts.log_prior_as_in_epochs(mstep, values)
+
     def star_rows(self, rows: slice) -> StarRows:
         """Return the evidence in a block of rows of a star.
 

@@ -175,14 +175,56 @@ class MStep(NamedTuple):
     least: float
 
 
+GROWTH = 4.0
+"""The factor by which the longest step of accelerated EM grows or shrinks."""
+
+LIMIT = GROWTH**6
+"""The longest step that is tried: longer ones do not succeed, and might overflow."""
+
+
+class AcceleratedRound(NamedTuple):
+    """Where an epoch is in a round of accelerated EM; see `fgrn.flow.acceleration`, whose arithmetic engines repeat.
+
+    first    the parameters that the epoch before it began with, if extrapolated ones follow from these; or None
+    ahead    the extrapolated parameters, if this epoch tries them; or None
+    last     those to go on from if they fail
+    failed   whether they have failed, and the epoch begins with `last` in their place
+    length   the length of the step to `ahead`
+    longest  the largest length
+    before   the objective of the epoch before the last one; -inf if there is none
+    previous that of the last one, which `ahead` have to reach
+    """
+
+    first: np.ndarray | None
+    ahead: np.ndarray | None
+    last: np.ndarray | None
+    failed: bool
+    length: float
+    longest: float
+    before: float = -np.inf
+    previous: float = -np.inf
+
+    @property
+    def epochs_left(self) -> int:
+        """The number of epochs before the next extrapolation, this one included."""
+        if self.ahead is not None:
+            return 3
+        return 2 if self.first is None else 1
+
+
 class EpochRequest(NamedTuple):
     """Parameters to count the rows under, and how many epochs of EM may follow from there without asking again.
 
+    The objective of an epoch is the log-likelihood under its parameters plus their log prior. An engine may end sooner
+    than it is asked to, as where rounding decides.
+
     values   the parameters, in the plan's layout
     epochs   the number of epochs, the first of which begins with the parameters, at most
-    least    no other epoch follows if the log-likelihood of the first is less
+    least    no other epoch follows if the objective of the first is less
     gain     nor if that of a later one gains less than this
     silent   whether only the last epoch is asked for, and the log-likelihoods of those before it
+    round    of accelerated EM: where the first epoch is in it; then `gain` is that of a round, and `least` nothing
+    rounding what rounding may change in the objectives, at most, beside their own last bits
     """
 
     values: np.ndarray
@@ -190,19 +232,33 @@ class EpochRequest(NamedTuple):
     least: float = -np.inf
     gain: float = -np.inf
     silent: bool = False
+    round: AcceleratedRound | None = None
+    rounding: float = 0.0
+
+
+class SilentEpochs(NamedTuple):
+    """The epochs before the last one of a silent request: log-likelihoods and log priors; and where the last one is.
+
+    round    its place in a round of accelerated EM, without objectives; None in plain EM
+    """
+
+    likelihoods: Sequence[float]
+    log_priors: Sequence[float]
+    round: AcceleratedRound | None
 
 
 class EpochCounts(NamedTuple):
     """An epoch that an engine ran: its parameters, the expected counts of all rows, and the updated parameters.
 
-    The update is a read-only array, with which the next epoch begins; None where it is left to the caller. `earlier`
-    are the log-likelihoods of the epochs before it, if these were silent.
+    The update is a read-only array, with which the next epoch begins; None where it is left to the caller. The log
+    prior is that of the parameters the epoch began with. `earlier` tells of the epochs before it, if these were silent.
     """
 
     values: np.ndarray
     counts: RowCounts
     updated: np.ndarray | None
-    earlier: Sequence[float] = ()
+    log_prior: float
+    earlier: SilentEpochs | None = None
 
 
 @runtime_checkable
@@ -219,9 +275,12 @@ class CountsTogether(Protocol):
     ) -> Sequence[Sequence[EpochCounts]]:
         """Run epochs from each vector of parameters, with expected counts as `Loaded.counts` returns them.
 
-        One epoch from each if there is no M-step. An empty list for a vector that has to be counted by itself, since a
-        row is next to impossible under it.
+        One epoch from each if there is no M-step, without log priors. An empty list for a vector that has to be counted
+        by itself, since a row is next to impossible under it.
         """
+
+    def log_prior(self, mstep: MStep, values: np.ndarray) -> float:
+        """Return the log prior of parameters, smoothing * log(probability) over learnt cells, as epochs return it."""
 
 
 class Engine(Protocol):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from . import kernels
+from .kernels import rounds
 from .kernels.arguments import (
     CarefulProduct,
     SortedEntries,
@@ -31,8 +32,9 @@ from .kernels.arguments import (
 )
 from .kernels.basics import code_for
 from .kernels.teams import team_numbers
+from .kernels.updates import UPDATES
 from .packs import PackPlan, aligned_empty, aligned_zeros, no_packs, padded
-from .protocol import EpochCounts, EpochRequest, MStep, RowCounts
+from .protocol import AcceleratedRound, EpochCounts, EpochRequest, MStep, RowCounts, SilentEpochs
 from .row_blocks import blocks_of_rows, call_helpers
 
 if TYPE_CHECKING:
@@ -100,7 +102,8 @@ def star_room(sizes: StarSizes, vectors: int) -> StarRoom:
         aligned_empty(vectors * cells).reshape(vectors, cells), np.empty((vectors, plan.shifts), dtype=np.int64),
         np.empty((vectors, plan.base)), aligned_zeros(vectors * blocks * cells).reshape(vectors, blocks, cells),
         np.zeros((vectors, padded(sizes.posteriors))), np.empty((vectors, blocks)),
-        np.empty((vectors, len(plan.packing.packs))), np.zeros((vectors, 3), dtype=np.int64),
+        np.empty((vectors, len(plan.packing.packs))), np.empty((vectors, UPDATES)),
+        np.zeros((vectors, 3), dtype=np.int64),
     )  # fmt: skip
 
 
@@ -157,13 +160,13 @@ def groups_of_packs(plan: PackPlan) -> np.ndarray:
 class StarCall(NamedTuple):
     """The arguments of a call of the kernel, which the next call may use again: other arrays would be slow at first.
 
-    kind     what they depend on: vectors, epochs, how many of these are kept, whether missing values are expected,
-             threads, and whether each of them takes vectors of its own
+    kind     what they depend on: vectors, epochs, how many of these are kept, whether these are rounds of accelerated
+             EM, whether missing values are expected, threads, and whether each of them takes vectors of its own
     code     the machine code of the kernel
     task     and `room`, `scratch`, `epochs`: see `kernels.arguments`
     """
 
-    kind: tuple[int, int, int, bool, int, bool]
+    kind: tuple[int, int, int, bool, bool, int, bool]
     code: Callable[..., Any]
     task: StarTask
     room: StarRoom
@@ -185,12 +188,12 @@ def epochs_of_each(
     count, most = len(requests), 1 if mstep is None else epochs_at_most(mine, known, requests)
     kept = min(most, 2) if all(one.silent for one in requests) else most
     threads, each = threads_of_call(mine, known, requests, most)
-    call = star_call(mine, known, NO_UPDATE if mstep is None else mstep, (count, most, kept, expect, threads, each))
+    in_rounds = mstep is not None and any(one.round is not None for one in requests)
+    kind = count, most, kept, in_rounds, expect, threads, each
+    call = star_call(mine, known, NO_UPDATE if mstep is None else mstep, kind)
     epochs = call.epochs
     for vector, one in enumerate(requests):
-        epochs.values[vector] = one.values
-        epochs.limits[vector] = one.least, one.gain
-        epochs.numbers[vector] = min(one.epochs, most), 0, 0
+        write_request(one, epochs, vector, most)
     call.room.faults.fill(0)
     # numbers of its own: a thread that comes too late for an earlier call finds that it has ended
     arguments = *call[2:], team_numbers(count if each else 0)
@@ -203,7 +206,16 @@ def epochs_of_each(
     return found
 
 
-def star_call(mine: Prepared, known: StarRows, mstep: MStep, kind: tuple[int, int, int, bool, int, bool]) -> StarCall:
+def log_prior_as_in_epochs(mstep: MStep, values: np.ndarray) -> float:
+    """Return the log prior of parameters, with the bits that epochs have."""
+    if not len(mstep.smoothing):
+        return 0.0
+    return float(kernels.log_prior_of_cells(mstep.lines, mstep.smoothing, mstep.learnt, values))
+
+
+def star_call(
+    mine: Prepared, known: StarRows, mstep: MStep, kind: tuple[int, int, int, bool, bool, int, bool]
+) -> StarCall:
     """Take arguments for a call of the kernel; `star_calls` receives them back. New ones if those there do not fit."""
     try:
         call = mine.star_calls.pop()
@@ -212,7 +224,7 @@ def star_call(mine: Prepared, known: StarRows, mstep: MStep, kind: tuple[int, in
     else:
         if call.kind == kind and call.task.known is known and call.task.update is mstep:
             return call
-    count, most, kept, expect, threads, each = kind
+    count, most, kept, in_rounds, expect, threads, each = kind
     cells, order = mine.plan.layout.size, mine.star_order
     sizes = StarSizes(
         mine.packing, mine.tape.joint_size, mine.tape.posteriors, mine.tape.regions[0].stride, len(mine.blocks),
@@ -224,7 +236,7 @@ def star_call(mine: Prepared, known: StarRows, mstep: MStep, kind: tuple[int, in
     )  # fmt: skip
     arrays = (
         star_room(sizes, threads if each else 1), star_scratch(sizes, threads),
-        star_epochs(count, most, kept, cells, cells if len(mstep.lines) else 0),
+        star_epochs(count, most, kept, cells, cells if len(mstep.lines) else 0, cells if in_rounds else 0),
     )  # fmt: skip
     return StarCall(kind, _star_code((task, *arrays, team_numbers(), 0)), task, *arrays)
 
@@ -252,36 +264,74 @@ def epochs_at_most(mine: Prepared, known: StarRows, requests: Sequence[EpochRequ
     return max(1, min(asked, limit, WORK_AHEAD // max(1, vectors * visited_states(mine, known))))
 
 
-def star_epochs(vectors: int, epochs: int, kept: int, cells: int, updated: int) -> StarEpochs:
-    """Make room for some epochs of each of several vectors of so many cells, and for so many updated cells.
+def star_epochs(vectors: int, epochs: int, kept: int, cells: int, updated: int, in_rounds: int) -> StarEpochs:
+    """Make room for some epochs of each of several vectors of so many cells, for updated cells, and those of rounds.
 
     The counts and parameters of the last epochs are `kept`.
     """
     return StarEpochs(
-        np.empty((vectors, cells)), np.empty((vectors, 2)), np.empty((vectors, 3), dtype=np.int64),
-        np.empty((vectors * kept, cells)), np.empty(vectors * epochs), np.empty((vectors * kept, updated)),
+        np.empty((vectors, cells)), np.empty((vectors, 5)), np.empty((vectors, 9), dtype=np.int64),
+        np.empty((vectors, 4)), np.empty((vectors, 3, in_rounds)), np.empty((vectors * kept, cells)),
+        np.empty(vectors * epochs), np.zeros(vectors * epochs), np.empty((vectors * kept, updated)),
     )  # fmt: skip
+
+
+def write_request(request: EpochRequest, epochs: StarEpochs, vector: int, most: int) -> None:
+    """Write what is asked of a vector of parameters to the arrays of a call."""
+    epochs.values[vector] = request.values
+    now = request.round
+    if now is None or not epochs.rounds.size:
+        epochs.limits[vector] = request.least, request.gain, -np.inf, -np.inf, request.rounding
+        position, failed = rounds.PLAIN, False
+    else:
+        epochs.limits[vector] = -np.inf, request.gain, now.before, now.previous, request.rounding
+        position = rounds.FIRST if now.first is None else rounds.SECOND
+        position, failed = position if now.ahead is None else rounds.TRIED, now.failed
+        epochs.steps[vector, :2] = now.length, now.longest
+        for which, values in enumerate((now.first, now.ahead, now.last)):
+            if values is not None:
+                epochs.rounds[vector, which] = values
+    epochs.numbers[vector, :6] = min(request.epochs, most), 0, 0, position, failed, rounds.GIVEN
 
 
 def _epochs_from(request: EpochRequest, found: StarEpochs, vector: int) -> list[EpochCounts]:
     """Return the epochs that the kernel ran from one of several vectors of parameters, in arrays of their own."""
-    _, counted, updates = found.numbers[vector].tolist()
+    _, counted, updates, _, _, _, position, failed, origin = found.numbers[vector].tolist()
+    if not counted:
+        return []
     vectors = len(found.values)
-    likelihoods = found.likelihoods.reshape(vectors, -1)[vector, :counted].tolist()
+    likelihoods, priors = (
+        numbers.reshape(vectors, -1)[vector, :counted].tolist() for numbers in (found.likelihoods, found.priors)
+    )
     counts, updated = (
         rows.reshape(vectors, len(rows) // vectors, -1)[vector] for rows in (found.counts, found.updated)
     )
-    skipped = counted - 1 if request.silent and counted else 0
-    values = _read_only(updated[(skipped - 1) % len(updated)]) if skipped else request.values
-    epochs = []
+    epochs, values, earlier = [], request.values, None
+    skipped = counted - 1 if request.silent else 0
+    if request.silent:
+        if origin == rounds.OF_UPDATE:
+            values = _read_only(updated[(skipped - 1) % len(updated)])
+        elif origin != rounds.GIVEN:
+            values = _read_only(found.rounds[vector, origin])
+        now = None if position == rounds.PLAIN else _place_in_round(found, vector, position, bool(failed))
+        earlier = SilentEpochs(likelihoods[:skipped], priors[:skipped], now)
     for epoch in range(skipped, counted):
         at = epoch % len(counts)
         after = _read_only(updated[at]) if epoch < updates else None
-        epochs.append(
-            EpochCounts(values, RowCounts(counts[at].copy(), likelihoods[epoch], NO_ROWS), after, likelihoods[:skipped])
-        )
+        row_counts = RowCounts(counts[at].copy(), likelihoods[epoch], NO_ROWS)
+        epochs.append(EpochCounts(values, row_counts, after, priors[epoch], earlier))
         values = values if after is None else after
     return epochs
+
+
+def _place_in_round(found: StarEpochs, vector: int, position: int, failed: bool) -> AcceleratedRound:
+    """Return where the last epoch counted from a vector of parameters is in its round."""
+    kept, (length, longest) = found.rounds[vector], found.steps[vector, 2:].tolist()
+    if position == rounds.TRIED:
+        first, ahead, last = None, _read_only(kept[rounds.OF_AHEAD]), _read_only(kept[rounds.OF_LAST])
+    else:
+        first, ahead, last = _read_only(kept[rounds.OF_FIRST]) if position == rounds.SECOND else None, None, None
+    return AcceleratedRound(first, ahead, last, failed, length, longest)
 
 
 def _read_only(values: np.ndarray) -> np.ndarray:
@@ -303,7 +353,7 @@ def compile_star() -> None:
         rows, NOTHING, order, sizes.plan.packing, np.zeros(0, dtype=np.uint64), groups_of_packs(sizes.plan),
         (np.uint64(0), np.uint64(0)), True, NO_UPDATE,
     )  # fmt: skip
-    _star_code((task, star_room(sizes, 1), star_scratch(sizes, 1), star_epochs(1, 1, 1, 0, 0), team_numbers(), 0))
+    _star_code((task, star_room(sizes, 1), star_scratch(sizes, 1), star_epochs(1, 1, 1, 0, 0, 0), team_numbers(), 0))
 
 
 STAR_CODE: dict[np.dtype, Callable[..., Any]] = {}

@@ -21,16 +21,9 @@ from math import sqrt
 
 import numpy as np
 
+from ..engines import GROWTH, LIMIT
+from .mstep import line_sums
 from .parameters import Specification
-
-ROUND = 3
-"""Epochs of a round: from the parameters to try, or instead of these, from the last update; from p0; and from p1."""
-
-GROWTH = 4.0
-"""The factor by which the longest step grows or shrinks."""
-
-LIMIT = GROWTH**6
-"""The longest step that is tried: longer ones do not succeed, and might overflow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,13 +40,6 @@ class Extrapolation:
     ahead: np.ndarray | None = None
     length: float = 1.0
     longest: float = GROWTH
-
-    @property
-    def epochs_left(self) -> int:
-        """The number of epochs before the next extrapolation, the next one included."""
-        if self.ahead is not None:
-            return ROUND
-        return ROUND - 1 if self.first is None else 1
 
     def after(self, spec: Specification, counted: np.ndarray, updated: np.ndarray, succeeded: bool) -> Extrapolation:
         """Return the state of the round after another epoch.
@@ -85,13 +71,13 @@ def extrapolated(
     r = second - first
     v = third - second
     v -= r
-    norm = sqrt(v @ v)
-    length = max(1.0, min(sqrt(r @ r) / norm, longest)) if norm else 1.0
-    ahead = first + 2 * length * r + length**2 * v
+    norm = _length(v)
+    length = max(1.0, min(_length(r) / norm, longest)) if norm else 1.0
+    ahead = first + 2 * length * r + length * length * v
     tables, ends = ahead[:size], third[:size]
     if not (tables.min(initial=1.0) > 0 and ends.min(initial=1.0) > 0):
         tables = np.where((tables > 0) & (ends > 0), tables, ends)
-    tables = tables / np.add.reduceat(tables, layout.lines).take(layout.line_of)
+    tables = tables / line_sums(layout, tables).take(layout.line_of)
     if not spec.all_learnt:
         tables = np.where(spec.learnt, tables, ends)
     for number, form in spec.learnt_forms:
@@ -103,3 +89,8 @@ def extrapolated(
         tables = np.concatenate([tables, spec.leaves.within_limits(moments, third[size:])])
     tables.setflags(write=False)  # so that it is not copied
     return tables, length
+
+
+def _length(vector: np.ndarray) -> float:
+    """Return the Euclidean length of a vector, whose squares are added one after the other, as kernels add them."""
+    return sqrt(np.add.accumulate(vector * vector)[-1]) if len(vector) else 0.0

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
 from ..core import settings
-from ..engines import CountsTogether, Engine, EpochRequest, MStep, Prepared, RowCounts
+from ..engines import CountsTogether, Engine, EpochCounts, EpochRequest, MStep, Prepared, RowCounts, SilentEpochs
 from ..plan.plan import Plan, Program
 from ..plan.schedule import Programs
 from ..tables.encoded import Evidence
@@ -46,19 +46,32 @@ class Counts:
 
 
 class CountedEpoch(NamedTuple):
-    """An epoch: its parameters, the expected counts under them and, if the engine has computed it, their update.
+    """An epoch: its parameters, the expected counts under them and, if the engine has computed them, update and prior.
 
-    `earlier` are the log-likelihoods of the silent epochs before it.
+    `earlier` tells of the silent epochs before it.
     """
 
     values: np.ndarray
     counts: Counts
-    updated: np.ndarray | None
-    earlier: Sequence[float] = ()
+    updated: np.ndarray | None = None
+    log_prior: float = 0.0
+    earlier: SilentEpochs | None = None
+
+    @property
+    def objective(self) -> float:
+        """The objective of learning: log-likelihood plus log prior."""
+        return self.counts.log_likelihood + self.log_prior
 
 
-CountEach: TypeAlias = Callable[[Sequence[EpochRequest], MStep | None], Sequence[Sequence[CountedEpoch]]]
-"""From several vectors of parameters to some epochs of each; no epoch of one that has to be counted by itself."""
+class TogetherCounts(NamedTuple):
+    """Counts under several vectors of parameters in one call, with the bits of counts under each of them.
+
+    epochs_of_each  some epochs from each vector; none from one that has to be counted by itself
+    log_prior       the log prior of parameters that were counted by themselves, with the bits of those of epochs
+    """
+
+    epochs_of_each: Callable[[Sequence[EpochRequest], MStep | None], Sequence[Sequence[CountedEpoch]]]
+    log_prior: Callable[[MStep, np.ndarray], float]
 
 
 def decayed(running: np.ndarray | None, fresh: np.ndarray, step: float) -> np.ndarray:
@@ -133,12 +146,12 @@ class LocalEStep:
         return CountingMethod(prepared.kernel, self._rows.rows, prepared.rows_at_once, prepared.threads, shareable=True)
 
     @property
-    def together(self) -> CountEach | None:
+    def together(self) -> TogetherCounts | None:
         """See `fgrn.flow.esteps.TogetherEStep`."""
         prepared = self._counting
         if not isinstance(prepared, CountsTogether) or not prepared.counts_together:
             return None
-        return partial(self._count_each, prepared)
+        return TogetherCounts(partial(self._count_each, prepared), prepared.log_prior)
 
     def count(self, values: np.ndarray) -> Counts:
         """Return the expected counts under these parameters."""
@@ -155,26 +168,20 @@ class LocalEStep:
         self, prepared: CountsTogether, requests: Sequence[EpochRequest], mstep: MStep | None
     ) -> list[list[CountedEpoch]]:
         """Return the epochs that the engine runs from each of several vectors of parameters."""
-        # as the engine counts, and a little more than rounding changes: it may end early, since the caller decides
-        scale, slack = self._scale, ROUNDED * abs(self._scale)
-        requests = [
-            one._replace(least=one.least - scale + slack + ROUNDED * abs(one.least), gain=one.gain + slack)
-            if np.isfinite(one.least)
-            else one._replace(gain=one.gain + slack)
-            for one in requests
-        ]
+        scale = self._scale
         try:
-            every = prepared.epochs_of_each(requests, self.expect, mstep)
+            every = prepared.epochs_of_each([_without_scale(scale, one) for one in requests], self.expect, mstep)
         finally:
             if self.frees_memory:
                 self._counting.free_memory()
-        return [
-            [
-                CountedEpoch(values, self._checked(counts), new, [one + self._scale for one in earlier])
-                for values, counts, new, earlier in epochs
-            ]
-            for epochs in every
-        ]
+
+        def found(one: EpochCounts) -> CountedEpoch:
+            earlier = one.earlier
+            if earlier is not None:
+                earlier = earlier._replace(likelihoods=[number + scale for number in earlier.likelihoods])
+            return CountedEpoch(one.values, self._checked(one.counts), one.updated, one.log_prior, earlier)
+
+        return [[found(one) for one in epochs] for epochs in every]
 
     def count_with_posterior(self, values: np.ndarray, edge: int) -> tuple[Counts, np.ndarray]:
         """Return the expected counts, and the posterior of a variable in each row, (rows, states)."""
@@ -208,3 +215,19 @@ class LocalEStep:
         if len(scale) and scale.strides == (0,):  # one number for all rows, written down once
             return float(scale[0]) * self.evidence.weight
         return float((self.evidence.row_weights * scale).sum())
+
+
+def _without_scale(scale: float, request: EpochRequest) -> EpochRequest:
+    """Return a request whose objectives lack the scale of soft evidence, as those of engines do.
+
+    The engine may end early, by a little more than rounding changes: the caller decides.
+    """
+    slack, now = ROUNDED * abs(scale), request.round
+    if now is not None:
+        now = now._replace(before=now.before - scale, previous=now.previous - scale)
+        known = [abs(number) for number in (now.before, now.previous) if np.isfinite(number)]
+        return request._replace(round=now, rounding=slack + ROUNDED * max(known, default=0.0))
+    least = request.least
+    if np.isfinite(least):
+        least += slack + ROUNDED * abs(least) - scale
+    return request._replace(least=least, gain=request.gain + slack)

@@ -20,10 +20,10 @@ from typing import NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from ..core.exceptions import LearningError
-from ..engines import EpochRequest, MStep
+from ..engines import AcceleratedRound, EpochRequest, MStep, SilentEpochs
 from ..plan.plan import Layout
 from .acceleration import Extrapolation
-from .counts import CountEach, Counts
+from .counts import CountedEpoch, Counts, TogetherCounts
 from .em_settings import USUAL_EPOCHS, Rule
 from .esteps import EStep, ESteps, ExplainingEStep, Recount, WholeEStep
 from .history import History, training_record
@@ -83,6 +83,23 @@ class Start:
     def epochs(self) -> int:
         """The number of epochs that were run."""
         return len(self.likelihoods)
+
+    def before_last(self, values: np.ndarray, earlier: SilentEpochs) -> Start:
+        """Return the state before an epoch that begins with some values, given the silent epochs before it."""
+        if not earlier.likelihoods:
+            return self
+        now, extrapolation = earlier.round, self.extrapolation
+        if now is not None:
+            values = values if now.last is None else now.last
+            extrapolation = Extrapolation(now.first, now.ahead, now.length, now.longest)
+        objectives = [sum(both) for both in zip(earlier.likelihoods, earlier.log_priors, strict=True)]
+        return replace(
+            self,
+            parameters=replace(self.parameters, values=values),
+            likelihoods=self.likelihoods.and_all(earlier.likelihoods),
+            objectives=self.objectives.and_all(objectives),
+            extrapolation=extrapolation,
+        )
 
     @property
     def kept(self) -> list[Parameters]:
@@ -173,7 +190,7 @@ def learn(
             kept(number, replace(starts[number], final=final), ended=True)
 
     mstep = engine_mstep(spec, smoothing) if esteps.cycles is None else None
-    is_silent = watch is None and keeper is None and esteps.held_out is None and not rule.accelerate
+    is_silent = watch is None and keeper is None and esteps.held_out is None
     counted = partial(_counted, esteps.whole, esteps.together, spec, smoothing, mstep, is_silent)
     StartQueue(map(run, range(rule.starts)), counted, starts_together, start_threads).run()
     finals = [start.final for start in starts] if rule.starts > 1 else []
@@ -192,66 +209,50 @@ def outcome(starts: Sequence[Start], best: int, finals: Sequence[float | None], 
     )  # fmt: skip
 
 
-class _Counted(NamedTuple):
-    """The E-step under one vector of parameters: counts, the log prior and, if known, the updated parameters.
-
-    `earlier` are the objectives of the silent epochs before it, which have no prior.
-    """
-
-    values: np.ndarray
-    counts: Counts
-    log_prior: float
-    updated: np.ndarray | None = None
-    earlier: Sequence[float] = ()
-
-    @property
-    def objective(self) -> float:
-        """The objective of learning: log-likelihood plus log prior."""
-        return self.counts.log_likelihood + self.log_prior
-
-
-_Run: TypeAlias = Generator[EpochRequest, list[_Counted]]
-"""A start that runs: it asks for the counts under its parameters, and may be given those of the next epochs as well.
-
-The `least` of its requests is an objective, log prior included.
-"""
+_Run: TypeAlias = Generator[EpochRequest, list[CountedEpoch]]
+"""A start that runs: it asks for the counts under its parameters, and may be given those of the next epochs as well."""
 
 
 def _counted(
     estep: EStep,
-    together: CountEach | None,
+    together: TogetherCounts | None,
     spec: Specification,
     smoothing: Smoothing,
     mstep: MStep | None,
     is_silent: bool,
     requests: Sequence[EpochRequest],
-) -> list[list[_Counted]]:
+) -> list[list[CountedEpoch]]:
     """Count all rows under each of several vectors of parameters, in one call if that is possible.
 
-    Such a call may run several epochs from each vector: as many as are asked for, if the engine can take the M-step.
-    Where nobody looks at the epochs, and there is no prior, which needs their parameters, all but the last are silent.
+    Such a call may run several epochs from each vector, as many as are asked for, if the engine can take the M-step:
+    then it tells their log priors, too. Where nobody looks at the epochs, all but the last are silent.
     """
 
-    def alone(values: np.ndarray) -> list[_Counted]:
+    def log_prior(values: np.ndarray, counts: Counts) -> float:
+        if together is not None and mstep is not None:
+            return together.log_prior(mstep, values)
+        return smoothing.log_prior(spec, values, counts.values)
+
+    def alone(values: np.ndarray) -> list[CountedEpoch]:
         counts = estep.count(values)
-        return [_Counted(values, counts, smoothing.log_prior(spec, values, counts.values))]
+        return [CountedEpoch(values, counts, log_prior=log_prior(values, counts))]
 
     if together is None:
         return [alone(one.values) for one in requests]
-    firsts = smoothing.log_priors(spec, [one.values for one in requests])
-    # the log prior of these parameters is known; what a later epoch gains in likelihood says little of the objective
-    is_silent = is_silent and smoothing.cells is None
-    both = zip(requests, firsts, strict=True)
-    asked = [one._replace(least=one.least - prior, silent=is_silent) for one, prior in both]
-    every = together(asked if smoothing.cells is None else [one._replace(gain=-np.inf) for one in asked], mstep)
-    later = iter(smoothing.log_priors(spec, [epoch.values for epochs in every for epoch in epochs[1:]]))
+    asked = [one._replace(silent=True) if is_silent else _watched(one) for one in requests]
     found = []
-    for one, prior, epochs in zip(requests, firsts, every, strict=True):
-        answer: list[_Counted] = []
-        for values, counts, following, earlier in epochs:
-            answer.append(_Counted(values, counts, next(later) if answer else prior, following, earlier))
-        found.append(answer or alone(one.values))
+    for one, epochs in zip(requests, together.epochs_of_each(asked, mstep), strict=True):
+        if mstep is None:
+            epochs = [epoch._replace(log_prior=log_prior(epoch.values, epoch.counts)) for epoch in epochs]
+        found.append(list(epochs) or alone(one.values))
     return found
+
+
+def _watched(request: EpochRequest) -> EpochRequest:
+    """Return a request for epochs that are looked at: of a round of accelerated EM, those before the extrapolation."""
+    if request.round is None:
+        return request
+    return request._replace(epochs=min(request.epochs, request.round.epochs_left), gain=-np.inf, round=None)
 
 
 class _Epoch(NamedTuple):
@@ -262,7 +263,6 @@ class _Epoch(NamedTuple):
     began_with: Parameters
     updated: Parameters | None = None
     succeeded: bool = False  # whether it began with extrapolated parameters
-    earlier: Sequence[float] = ()  # the log-likelihoods, and objectives, of silent epochs before it
 
 
 def _epochs(
@@ -290,14 +290,11 @@ def _epochs(
         keep: called with the state of the start after every epoch.
     """
     (before, begun), resumed = origin, start
-    run_ahead: list[_Counted] = []
+    run_ahead: list[CountedEpoch] = []
     ended = start.has_ended(rule)
     while not ended:
-        epoch = yield from _epoch(esteps, spec, before, start, rule, smoothing, number, run_ahead)
+        start, epoch = yield from _epoch(esteps, spec, before, start, rule, smoothing, number, run_ahead)
         counts, began_with = epoch.counts, epoch.began_with
-        if epoch.earlier:
-            both = start.likelihoods.and_all(epoch.earlier), start.objectives.and_all(epoch.earlier)
-            start = replace(start, likelihoods=both[0], objectives=both[1])
         per_row = counts.log_likelihood / max(counts.weight, sys.float_info.min)
         stopped = watch is not None and watch(number, start.epochs, per_row) is True
         converged, parameters = _has_converged(start, epoch.objective, counts.weight, rule), began_with
@@ -337,50 +334,57 @@ def _epoch(
     rule: Rule,
     smoothing: Smoothing,
     number: int,
-    run_ahead: list[_Counted],
-) -> Generator[EpochRequest, list[_Counted], _Epoch]:
-    """Count all rows once, under the current or extrapolated parameters, or batch after batch."""
-    ahead, began_with = start.extrapolation.ahead, start.parameters
+    run_ahead: list[CountedEpoch],
+) -> Generator[EpochRequest, list[CountedEpoch], tuple[Start, _Epoch]]:
+    """Count all rows once, under the current or extrapolated parameters, or batch after batch.
+
+    Returns the epoch, and the state before it: silent epochs may have been run before the one that is returned.
+    """
     if esteps.batches:
+        began_with = start.parameters
         passed = one_pass(
             [batch.count for batch in esteps.batches], esteps.weight, began_with, start.running, rule,
             (number, start.epochs), lambda now, counts: updated(spec, now, counts, smoothing, before),
         )  # fmt: skip
         counts, prior = passed.counts, smoothing.log_prior(spec, began_with.values, passed.counts.values)
-        return _Epoch(counts, counts.log_likelihood + prior, began_with, passed.parameters)
-    tried = began_with if ahead is None else replace(began_with, values=ahead)
-    if not run_ahead or run_ahead[0].values is not tried.values:
-        run_ahead[:] = yield _request(start, tried.values, rule, esteps.weight)
-    counted = run_ahead.pop(0)
-    if counted.earlier:
-        tried = replace(began_with, values=counted.values)
-    succeeded = ahead is not None and counted.objective >= start.objectives[-1]
-    if ahead is not None and not succeeded:  # too far: as if it had not been tried
-        tried = began_with
-        run_ahead[:] = yield EpochRequest(
-            tried.values, min(start.extrapolation.epochs_left, rule.epochs - start.epochs)
-        )
+        return start, _Epoch(counts, counts.log_likelihood + prior, began_with, passed.parameters)
+    failed = False  # whether extrapolated parameters were too far: then it is as if they had not been tried
+    while True:
+        ahead = None if failed else start.extrapolation.ahead
+        tried = start.parameters.values if ahead is None else ahead
+        if not run_ahead or run_ahead[0].values is not tried:
+            run_ahead[:] = yield _request(start, tried, rule, esteps.weight, failed)
         counted = run_ahead.pop(0)
-    drawn = tried.undrawn_tables, tried.undrawn_priors
+        if counted.earlier is not None:
+            start = start.before_last(counted.values, counted.earlier)
+            failed = failed if counted.earlier.round is None else counted.earlier.round.failed
+            ahead = None if failed else start.extrapolation.ahead
+        succeeded = ahead is not None and counted.objective >= start.objectives[-1]
+        if ahead is None or succeeded:
+            break
+        failed = True
+    began_with = replace(start.parameters, values=counted.values)
+    drawn = began_with.undrawn_tables, began_with.undrawn_priors
     new = None if counted.updated is None else Parameters(counted.updated, *drawn)
-    return _Epoch(counted.counts, counted.objective, tried, new, succeeded, counted.earlier)
+    return start, _Epoch(counted.counts, counted.objective, began_with, new, succeeded)
 
 
-def _request(start: Start, values: np.ndarray, rule: Rule, weight: float) -> EpochRequest:
-    """Return the question for the counts under some parameters, and for how many epochs of EM from there.
+def _request(start: Start, values: np.ndarray, rule: Rule, weight: float, failed: bool) -> EpochRequest:
+    """Return the question for the counts under some parameters, and for the epochs of EM that are left from there.
 
-    These are the epochs that are left or, in a round of accelerated EM, those before the next extrapolation. They need
-    not go on if the extrapolated parameters fail, or if an epoch gained so little that learning has converged: `least`
-    is the least objective.
+    These need not go on if an epoch, or a round, gained so little that learning has converged, or if extrapolated
+    parameters are worse than those before. `failed`: the values are those to go on from after that.
     """
-    left = rule.epochs - start.epochs
-    if rule.accelerate:
-        is_tried = start.extrapolation.ahead is not None
-        return EpochRequest(
-            values, min(start.extrapolation.epochs_left, left), start.objectives[-1] if is_tried else -np.inf
-        )
-    gain = rule.tolerance * weight if rule.tolerance else -np.inf
-    return EpochRequest(values, left, start.objectives[-1] + gain if start.epochs else -np.inf, gain)
+    left, gain = rule.epochs - start.epochs, rule.tolerance * weight if rule.tolerance else -np.inf
+    if not rule.accelerate:
+        return EpochRequest(values, left, start.objectives[-1] + gain if start.epochs else -np.inf, gain)
+    now, (earlier, last) = start.extrapolation, [-np.inf, -np.inf, *start.objectives[-2:]][-2:]
+    is_tried = now.ahead is not None
+    where = AcceleratedRound(
+        now.first, now.ahead, start.parameters.values if is_tried else None, failed, now.length, now.longest, earlier,
+        last,
+    )  # fmt: skip
+    return EpochRequest(values, left, last if is_tried and not failed else -np.inf, gain, round=where)
 
 
 def _validated(esteps: ESteps, start: Start, parameters: Parameters) -> tuple[Series, np.ndarray | None]:

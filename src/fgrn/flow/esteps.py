@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from ..core.exceptions import ImpossibleEvidence
-from .counts import CountEach, CountingMethod, Counts
+from .counts import CountingMethod, Counts, TogetherCounts
 
 Recount: TypeAlias = Callable[[np.ndarray], Counts]
 """From tables to expected counts, with messages held as they were under earlier parameters."""
@@ -57,8 +57,8 @@ class TogetherEStep(Protocol):
     """An E-step that may be able to count under several vectors of parameters in one call."""
 
     @property
-    def together(self) -> CountEach | None:
-        """Return the function that counts under several vectors of parameters, with the bits of `count`; or None."""
+    def together(self) -> TogetherCounts | None:
+        """Return how to count under several vectors of parameters in one call, with the bits of `count`; or None."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class ESteps:
         return (self.batches[0] if self.batches else self.whole).method
 
     @property
-    def together(self) -> CountEach | None:
-        """Return the function that counts all rows under several vectors of parameters at once, or None."""
+    def together(self) -> TogetherCounts | None:
+        """Return how to count all rows under several vectors of parameters in one call, or None."""
         return self.whole.together if isinstance(self.whole, TogetherEStep) and not self.batches else None
 
     def score(self, values: np.ndarray) -> float:
@@ -111,7 +111,7 @@ class ExplainingEStep:
         return self.estep.method
 
     @property
-    def together(self) -> CountEach | None:
+    def together(self) -> TogetherCounts | None:
         """See `TogetherEStep`; parameters under which a row is impossible are counted alone."""
         return self.estep.together if isinstance(self.estep, TogetherEStep) else None
 

@@ -24,10 +24,12 @@ from .matrix_sweeps import matrix_sweeps
 from .packing import joint_tables, pack, prior_counts, sort_entries, unpacked
 from .stars import star, star_block, star_messages
 from .trees import tree
+from .updates import log_prior_of_cells
 
 __all__ = [
     "cliques",
     "joint_tables",
+    "log_prior_of_cells",
     "matrix_sweeps",
     "pack",
     "prior_counts",

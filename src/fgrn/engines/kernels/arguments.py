@@ -134,6 +134,7 @@ class StarRoom(NamedTuple):
     posteriors            of the hidden variable
     likelihoods           the log-likelihood of each block
     exponents             of each pack: the sum of what was taken out of its joint table
+    priors                the log prior of each piece of an update
     faults                whether a product is faint, whether a line has no counts, and whether a product ever was faint
     """
 
@@ -144,6 +145,7 @@ class StarRoom(NamedTuple):
     posteriors: np.ndarray
     likelihoods: np.ndarray
     exponents: np.ndarray
+    priors: np.ndarray
     faults: np.ndarray
 
 
@@ -161,21 +163,28 @@ class StarScratch(NamedTuple):
 class StarEpochs(NamedTuple):
     """Several vectors of parameters, and for each the results of some epochs of EM that begin with it.
 
+    What is in `limits`, `numbers` and `steps`, and which row of `rounds` is what, is told in `kernels.rounds`.
+
     values        (vectors, cells): the parameters
-    limits        (vectors, 2): the epochs of a vector end when the log-likelihood of the first is below the first
-                  number, or that of a later one gains less than the second
-    numbers       (vectors, 3): of epochs, at most; of those that were counted; of those with updated parameters
+    limits        (vectors, 5): where the epochs of a vector end
+    numbers       (vectors, 9): of epochs; and where the next one, and the last one counted, are in a round
+    steps         (vectors, 4): lengths of steps to extrapolated parameters
+    rounds        (vectors, 3, cells): parameters of a round; no cells in plain EM
     counts        (vectors * kept, cells): the expected counts of the last epochs of each vector: epoch e is in row
                   e % kept of its vector
     likelihoods   (vectors * most,): the log-likelihood under the parameters that each epoch begins with
+    priors        (vectors * most,): their log prior
     updated       (vectors * kept, cells): the parameters after each of the last epochs
     """
 
     values: np.ndarray
     limits: np.ndarray
     numbers: np.ndarray
+    steps: np.ndarray
+    rounds: np.ndarray
     counts: np.ndarray
     likelihoods: np.ndarray
+    priors: np.ndarray
     updated: np.ndarray
 
 

@@ -1,7 +1,7 @@
 """Loops over rows of joint tables as LLVM code: gather and multiply, scatter and add, and sums over rows of one code.
 
-Learning spends its time in these. A piece of a product or of a row of counts, up to 32 or 64 states, stays in registers while
-all factors, or all rows, pass by. See `vectors` for why they are not written in Python.
+Learning spends its time in these. A piece of a product or of a row of counts, up to 32 or 64 states, stays in registers
+while all factors, or all rows, pass by. See `vectors` for why they are not written in Python.
 """
 
 from __future__ import annotations

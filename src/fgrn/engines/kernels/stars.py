@@ -9,9 +9,11 @@ from .basics import FAINT, LOG_TWO, ONE, ZERO, compact, inner, kernel, once
 from .gathers import mend_star_products, shift_of, star_products
 from .joint_rows import add_rows_of_code, projected, scattered
 from .packing import add_packs, add_unknown, fill_packs, find_posterior, log_of_exponents
+from .rounds import ENDS, GIVEN, GOES_ON, ORIGIN, begun_with, next_epoch, note_epoch
 from .subnormals import restore_subnormals, subnormals_to_zero
 from .teams import DONE, ENDED, IDLE_LOOKS, PUBLISHED, STAGE, add_at_once, claim, number_now, wait
-from .vectors import copied, increased, scaled, set_all, shared_out
+from .updates import log_prior_of_lines, pieces_of_update, update_lines
+from .vectors import copied, scaled, set_all
 
 
 @kernel
@@ -102,34 +104,6 @@ JOIN, COUNT, ADD, UPDATE, VECTOR = range(5)
 leaves, by groups of packs; updated parameters, by ranges of lines. After the last epoch: another vector of parameters.
 """
 
-ROUNDING_OF_SUM = 2.0**-50
-"""Of a log-likelihood, more than rounding changes it: an epoch that gains little ends a call; the caller decides."""
-
-LONG_UPDATE, UPDATES = 2**13, 8
-"""The number of cells from which on an update is done in pieces, and the number of these."""
-
-
-@inner
-def update_lines(lines, smoothing, learnt, least, first, last, counts, values, out):
-    """Write the parameters of some lines that follow from expected counts; returns False if a learnt line has none.
-
-    The same bits as `fgrn.flow.mstep.updated`.
-    """
-    for line in range(first, last):
-        begin, end, total = lines[line], lines[line + 1], 0.0
-        if not learnt[line]:
-            copied(values, begin, out, begin, end - begin)
-            continue
-        for i in range(begin, end):
-            total += counts[i] + smoothing[i] if len(smoothing) else counts[i]
-        if not least <= total < np.inf:
-            return False
-        copied(counts, begin, out, begin, end - begin)
-        if len(smoothing):
-            increased(out, begin, 1.0, smoothing, begin, end - begin)
-        shared_out(out, begin, total, end - begin)
-    return True
-
 
 @inner
 def count_star_block(block, order, known, weights, tables, work, counts):
@@ -172,21 +146,21 @@ def star(task, room, scratch, requests, team, number):
     This is the thread with this number. If there is room for a vector on each thread, the threads share the vectors;
     else the one with the number 0 leads, from stage to stage of every epoch, and they share the pieces of these. The
     joint tables are made and the counts unpacked in the same room for every epoch. The epochs of a vector end before
-    one in which a product of a row is faint, which only `star_block` can count, and after one that has no update.
+    one in which a product of a row is faint, which only `star_block` can count, after one that has no update, and where
+    `next_epoch` says so.
     """
     compact()
     packing, groups, maps, update = task.packing, task.groups, task.maps, task.update
     vectors, each = len(requests.values), len(room.joint) > 1
     most, kept = len(requests.likelihoods) // vectors, len(requests.counts) // vectors
-    lines = len(update.lines) - 1
-    updates = 0 if lines < 0 else 1 if update.lines[-1] < LONG_UPDATE else UPDATES
+    lines, updates, smoothed = len(update.lines) - 1, pieces_of_update(update.lines), len(update.smoothing) > 0
     size, stride = task.sizes
     r = number if each else 0
     work = StarWork(scratch.products[number], scratch.norms[number], scratch.taken[number])
     posteriors, likelihoods, exponents = room.posteriors[r], room.likelihoods[r], room.exponents[r]
-    folded = scratch.folded[number]
+    folded, priors, faults = scratch.folded[number], room.priors[r], room.faults[r]
     tables = StarTables(size, stride, False, room.base[r], room.joint[r], room.shifts[r])
-    stage, vector, epoch, pieces, before, idle, least = VECTOR, -1, 0, 0, 0, 0, 0.0
+    stage, vector, epoch, origin, pieces, before, idle = VECTOR, -1, 0, GIVEN, 0, 0, 0
     helps = shares = number > 0 and not each
     while True:
         if shares:
@@ -196,16 +170,15 @@ def star(task, room, scratch, requests, team, number):
             before += 1
         if piece >= 0:
             if shares:
-                stage, vector, epoch = team[STAGE], team[STAGE + 1], team[STAGE + 2]
-                piece -= team[STAGE + 3]
-            at = vector * kept + epoch % kept
-            values = requests.values[vector] if epoch == 0 else requests.updated[vector * kept + (epoch - 1) % kept]
-            if stage == COUNT and not room.faults[r, 0]:
+                stage, vector, epoch, origin = team[STAGE], team[STAGE + 1], team[STAGE + 2], team[STAGE + 3]
+                piece -= team[STAGE + 4]
+            at, values = vector * kept + epoch % kept, begun_with(requests, vector, epoch, kept, origin)
+            if stage == COUNT and not faults[0]:
                 likelihoods[piece], counted = count_star_block(
                     piece, task.order, task.known, task.weights, tables, work, room.counts[r, piece]
                 )
                 if not counted:
-                    room.faults[r, 0] = 1
+                    faults[0] = 1
             elif stage == COUNT:
                 pass  # for nothing: another block has a faint product
             elif stage == JOIN:
@@ -218,11 +191,17 @@ def star(task, room, scratch, requests, team, number):
                     packing, groups[piece, 0], groups[piece + 1, 0], groups[piece, 1], groups[piece, 2], room.counts[r],
                     posteriors, tables.shifts, values, task.expect, True, exponents, requests.counts[at], folded,
                 )  # fmt: skip
-            elif not update_lines(
-                update.lines, update.smoothing, update.learnt, update.least, lines * piece // updates,
-                lines * (piece + 1) // updates, requests.counts[at], values, requests.updated[at],
-            ):  # fmt: skip
-                room.faults[r, 1] = 1
+            else:
+                first, last = lines * piece // updates, lines * (piece + 1) // updates
+                if smoothed:
+                    priors[piece] = log_prior_of_lines(
+                        update.lines, update.smoothing, update.learnt, first, last, values
+                    )
+                if not update_lines(
+                    update.lines, update.smoothing, update.learnt, update.least, first, last, requests.counts[at],
+                    values, requests.updated[at],
+                ):  # fmt: skip
+                    faults[1] = 1
             if shares:
                 add_at_once(team, DONE, 1)
             idle = 0
@@ -238,46 +217,48 @@ def star(task, room, scratch, requests, team, number):
             wait(idle)
             continue
         # the stage is over: this thread goes on to the next one
-        at = vector * kept + epoch % kept
+        at, place = vector * kept + epoch % kept, vector * most + epoch
         if stage == JOIN:
             stage, pieces = COUNT, len(likelihoods)
-        elif stage == COUNT and room.faults[r, 0]:
+        elif stage == COUNT and faults[0]:
             stage = VECTOR
-            room.faults[r, 2] = 1
+            faults[2] = 1
         elif stage == COUNT:
             set_all(requests.counts[at], ZERO, 0.0, np.uint64(requests.counts.shape[1]))
             find_posterior(packing.packs, room.counts[r], posteriors, folded)
             stage, pieces = ADD, len(groups) - 1
         elif stage == ADD:
-            values = requests.values[vector] if epoch == 0 else requests.updated[vector * kept + (epoch - 1) % kept]
+            values = begun_with(requests, vector, epoch, kept, origin)
             add_unknown(packing.unknown, packing.sources, posteriors, values, maps, task.expect, requests.counts[at])
             likelihood = likelihoods[0]
             for block in range(1, len(likelihoods)):
                 likelihood += likelihoods[block]
-            requests.likelihoods[vector * most + epoch] = likelihood + log_of_exponents(exponents)
-            requests.numbers[vector, 1] = epoch + 1
+            requests.likelihoods[place] = likelihood + log_of_exponents(exponents)
+            note_epoch(requests, vector, epoch)
             stage, pieces = UPDATE if updates else VECTOR, updates
-        elif stage == UPDATE and room.faults[r, 1]:
-            stage = VECTOR
         elif stage == UPDATE:
-            likelihood = requests.likelihoods[vector * most + epoch]
-            epoch += 1
-            requests.numbers[vector, 2] = epoch
-            goes_on = likelihood >= least and epoch < requests.numbers[vector, 0]
-            least = likelihood + requests.limits[vector, 1] + ROUNDING_OF_SUM * abs(likelihood)
-            stage, pieces = JOIN if goes_on else VECTOR, len(groups) - 1
+            stage, prior = VECTOR, 0.0
+            if smoothed:
+                for part in range(updates):
+                    prior += priors[part]
+            requests.priors[place] = prior
+            if not faults[1]:
+                follows = next_epoch(update, requests, vector, epoch, kept, requests.likelihoods[place] + prior)
+                epoch += follows == GOES_ON
+                if follows != ENDS:
+                    stage, pieces, origin = JOIN, len(groups) - 1, requests.numbers[vector, ORIGIN]
         if stage == VECTOR:
             if each and vector >= 0:
                 add_at_once(team, DONE, 1)
             vector = claim(team) if each else vector + 1
             if vector < 0 or vector >= vectors:
                 break
-            stage, epoch, pieces, least = JOIN, 0, len(groups) - 1, requests.limits[vector, 0]
-            room.faults[r, 0] = room.faults[r, 1] = 0
+            stage, epoch, pieces, origin = JOIN, 0, len(groups) - 1, GIVEN
+            faults[0] = faults[1] = 0
         before, shares = 0, pieces > 1 and not each  # one piece alone is faster where its arrays are in the cache
         if shares:
-            team[STAGE], team[STAGE + 1], team[STAGE + 2] = stage, vector, epoch
-            team[STAGE + 3] = number_now(team, PUBLISHED)
+            team[STAGE], team[STAGE + 1], team[STAGE + 2], team[STAGE + 3] = stage, vector, epoch, origin
+            team[STAGE + 4] = number_now(team, PUBLISHED)
             add_at_once(team, PUBLISHED, pieces)
     if number == 0:
         while number_now(team, DONE) < number_now(team, PUBLISHED):

@@ -25,7 +25,7 @@ HAS_PAUSE, HAS_YIELD = platform.machine().lower() in ("x86_64", "amd64"), os.nam
 
 # Numbers of a team, each in a line of the cache of its own: how many pieces were claimed, published and done since the
 # beginning, and whether the leader has ended. From STAGE on, what the published pieces are: the stage of an epoch, the
-# vector of parameters and the epoch, and how many pieces there were before.
+# vector of parameters, the epoch and what it begins with, and how many pieces there were before.
 CLAIMED, PUBLISHED, DONE, ENDED, STAGE = 0, 8, 16, 24, 32
 TEAM_NUMBERS = 48
 
