@@ -433,6 +433,28 @@ def test_epochs_counted_by_themselves_within_rounds_have_the_bits_of_others(
         assert np.array_equal(objective, learnt[0][1])
 
 
+@pytest.mark.parametrize("shown", [False, True])
+def test_estimators_learn_small_tables_in_a_few_calls(shown: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their watchers end learning or show a bar, and need not see every epoch; a checkpoint does."""
+    calls, ahead = [], star_counts.epochs_of_each
+    monkeypatch.setattr(star_counts, "epochs_of_each", lambda *given: calls.append(1) or ahead(*given))
+    if shown:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+    table = {f"Y{i}": np.random.default_rng(i).integers(0, 3, 500) for i in range(8)}
+    told = {"n_hidden": 3, "n_init": 4, "random_state": 0, "engine": "cpu"}
+    model = fgrn.LatentClassModel(**told, verbose=shown).fit(table)
+    assert len(calls) < model.n_iter_ / 4
+    assert model.history_.converged
+
+
+def test_estimators_with_a_checkpoint_learn_the_same(tmp_path: Path) -> None:
+    table = {f"Y{i}": np.random.default_rng(i).integers(0, 3, 300) for i in range(6)}
+    told = {"n_hidden": 3, "n_init": 3, "random_state": 0, "engine": "cpu", "tol": 1e-5}
+    usual, kept = (fgrn.LatentClassModel(**told, checkpoint=path) for path in (None, str(tmp_path / "run.ckpt")))
+    assert usual.fit(table).network_ == kept.fit(table).network_
+    assert np.array_equal(usual.history_.objective, kept.history_.objective)
+
+
 def test_the_log_prior_of_an_engine_is_that_of_numpy() -> None:
     """Also with cells so small that their products would underflow, and with zeros without smoothing."""
     rng = np.random.default_rng(0)

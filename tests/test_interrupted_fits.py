@@ -17,6 +17,7 @@ import fgrn
 from fgrn import Checkpoint, cli
 from fgrn.cli.wording import spoken
 from fgrn.core.exceptions import FgrnWarning
+from fgrn.engines import star_counts
 from fgrn.estimators import classifiers
 from fgrn.flow import em
 from fgrn.graph.class_family import ClassFamily
@@ -259,6 +260,7 @@ def test_the_best_classifier_so_far_is_learnt_to_the_end(when: int, monkeypatch:
 
 def test_a_classifier_that_cannot_be_learnt_quickly_ends_after_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     frame, answer = table(300)
+    monkeypatch.setattr(star_counts, "SILENT_EPOCHS", 1)
     monkeypatch.setattr(classifiers, "SECONDS_AFTER_STOP", -1.0)
     monkeypatch.setattr(ClassFamily, "chances", interrupted(ClassFamily.chances, 30))
     with pytest.warns(FgrnWarning, match="while candidates were compared"):

@@ -210,7 +210,8 @@ def log_prior_as_in_epochs(mstep: MStep, values: np.ndarray) -> float:
     """Return the log prior of parameters, with the bits that epochs have."""
     if not len(mstep.smoothing):
         return 0.0
-    return float(kernels.log_prior_of_cells(mstep.lines, mstep.smoothing, mstep.learnt, values))
+    # a copy: the kernel is compiled for arrays that can be written to, and again for others
+    return float(kernels.log_prior_of_cells(mstep.lines, mstep.smoothing, mstep.learnt, values.copy()))
 
 
 def star_call(

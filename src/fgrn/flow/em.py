@@ -43,7 +43,8 @@ Outcome: TypeAlias = tuple[Parameters, History]
 Watcher = Callable[[int, int, float], object]
 """Called after every epoch with the number of the start, of the epoch, and the log-likelihood per row.
 
-What it watches is the likelihood the epoch began with. If it returns True the epoch is the last one of its start.
+What it watches is the likelihood the epoch began with. If it returns True the epoch is the last one of its start. A
+watcher that only ends learning may have `sees_epochs = False`: it is called now and then, after several epochs.
 """
 
 
@@ -124,7 +125,14 @@ class Start:
 
 
 class Keeper(Protocol):
-    """The protocol of an object that stores the state of learning (a checkpoint), to continue after an interruption."""
+    """The protocol of an object that stores the state of learning (a checkpoint), to continue after an interruption.
+
+    sees_epochs   whether it has to be told of every epoch, or now and then, after several
+    """
+
+    @property
+    def sees_epochs(self) -> bool:
+        """See the class."""
 
     def resume_or_begin(
         self, spec: Specification, parameters: Parameters, rule: Rule
@@ -135,7 +143,7 @@ class Keeper(Protocol):
         """
 
     def keep(self, starts: Sequence[Start], ended: bool = False) -> None:
-        """Store the state of a start: called after every epoch, and when the start has `ended`."""
+        """Store the state of a start: called after epochs, and when the start has `ended`."""
 
 
 def learn(
@@ -190,7 +198,8 @@ def learn(
             kept(number, replace(starts[number], final=final), ended=True)
 
     mstep = engine_mstep(spec, smoothing) if esteps.cycles is None else None
-    is_silent = watch is None and keeper is None and esteps.held_out is None
+    is_seen = any(one is not None and getattr(one, "sees_epochs", True) for one in (watch, keeper))
+    is_silent = not is_seen and esteps.held_out is None
     counted = partial(_counted, esteps.whole, esteps.together, spec, smoothing, mstep, is_silent)
     StartQueue(map(run, range(rule.starts)), counted, starts_together, start_threads).run()
     finals = [start.final for start in starts] if rule.starts > 1 else []

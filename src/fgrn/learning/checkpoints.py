@@ -318,6 +318,11 @@ class StageKeeper:
     stage: Stage | None = None
     layout: Layout | None = None
 
+    @property
+    def sees_epochs(self) -> bool:
+        """See `em.Keeper`: a file is written after every so many of them."""
+        return self.journal.path is not None
+
     def resume_or_begin(
         self, spec: Specification, parameters: Parameters, rule: Rule
     ) -> tuple[Parameters, list[Start]]:
