@@ -659,7 +659,7 @@ def test_one_tiny_cell_does_not_send_every_row_to_the_reference_engine() -> None
     tiny = BayesianNetwork(dict.fromkeys(model.names, 3), list(model.arcs), tables)
     draw = np.random.default_rng(0)
     data = {name: [None if draw.random() < 0.5 else int(draw.integers(3)) for _ in range(50)] for name in model.names}
-    found, expected = (tiny.propagate(data, engine=engine) for engine in ENGINES)
+    found, expected = (tiny.propagate(data, engine=engine) for engine in ("cpu", "reference"))
     np.testing.assert_allclose(found.log_likelihood, expected.log_likelihood, rtol=1e-11)
     for name in model.names:
         np.testing.assert_allclose(found.marginal(name), expected.marginal(name), atol=1e-12)

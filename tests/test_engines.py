@@ -211,7 +211,7 @@ def test_rows_of_negative_weight_are_subtracted(engine: str, drawn: Any, seed: i
         return LocalEStep(engines.get(engine), plan, programs, rows, expect=True).count(net._parameters.values)
 
     found, more, less = (counted(some) for some in (weights, np.maximum(weights, 0), np.maximum(-weights, 0)))
-    np.testing.assert_allclose(found.values, more.values - less.values, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.values, np.asarray(more.values) - np.asarray(less.values), rtol=1e-9, atol=1e-9)
     assert found.log_likelihood == pytest.approx(more.log_likelihood - less.log_likelihood, rel=1e-9, abs=1e-9)
 
 

@@ -117,10 +117,11 @@ def test_loops_settle_near_the_truth_or_say_so(case: tuple[SmallNetwork, Evidenc
         assert np.abs(marginal - oracle.marginal(name)).max() < 0.35, name
 
 
-def test_both_engines_agree_on_a_loop() -> None:
+@pytest.mark.parametrize("engine", ENGINES[1:])
+def test_engines_agree_on_a_loop(engine: str) -> None:
     net = frustrated_loop(2.0)
     data = {"b": [0, 1, None], "e": [1, None, None]}
-    one, other = (net.propagate(data, engine=engine) for engine in ENGINES)
+    one, other = (net.propagate(data, engine=name) for name in (ENGINES[0], engine))
     for name in one.kept:
         assert_close(one.marginal(name), other.marginal(name))
     assert_close(one.log_likelihood, other.log_likelihood)

@@ -23,7 +23,7 @@ except Exception as error:  # a library of the system that it needs, or one that
 
 __all__ = ["DEVICES", "PRECISIONS", "Precision", "checked_version", "device_of", "precision_of", "products", "torch"]
 
-OLDEST, NEWEST = (2, 6), (2, 13)
+OLDEST, NEWEST = (2, 6), (2, 15)
 """The versions of PyTorch that the engine was tested with."""
 
 DEVICES = ("cuda", "cpu")
