@@ -196,3 +196,23 @@ def test_hostile_names_and_one_state_are_legible(shares: bool) -> None:
 def test_what_is_no_prototype_is_refused(nothing: Any, why: str) -> None:
     with pytest.raises(FgrnError, match=why):
         plots.prototypes(nothing)
+
+
+def test_a_value_that_no_row_of_a_class_has_is_not_coloured_as_frequent() -> None:
+    colours = ["red"] * 60 + ["blue"] * 58 + [None] * 2
+    sizes = ["small", "large"] * 59 + ["large"] * 2
+    classes = ["a"] * 60 + ["b"] * 58 + ["rare"] * 2
+    model = fgrn.NaiveBayesClassifier(smoothing=0.5).fit({"colour": colours, "size": sizes}, classes)
+    found = model.prototypes_
+    assert found["rare"]["colour"]["blue"] > found.baseline["colour"]["blue"]
+    assert not found.is_seen("rare", "colour", "blue") and found.is_seen("rare", "size", "large")
+    figure = plots.prototypes(model)
+    lift, rare = cells(figure), list(found).index("rare")
+    assert lift["colour"][0, rare] == 0 and lift["colour"][:, rare].max() <= 0
+    assert lift["size"][:, rare].max() > 0
+    assert any("no row of a class has" in text for text in texts(figure))
+    frame = found.to_frame().set_index(["state", "column", "level"])
+    assert not frame.loc[("rare", "colour", "blue"), "seen"] and frame.loc[("b", "colour", "blue"), "seen"]
+    assert "too few rows" not in str(found)
+    few = fgrn.NaiveBayesClassifier(smoothing=0.5).fit({"colour": colours}, classes).prototypes_
+    assert "too few rows" in str(few) and "too few rows" in few._repr_html_()

@@ -136,6 +136,8 @@ def prototypes(model: str, most: int, picture: str | None, as_json: bool) -> Non
         told = zip(found.names_of(values, room), values, strict=True)
         shown = [[name, f"{one.probability:.1%}", f"{one.lift:.2f}"] for name, one in told]
         numbers = found.told_numbers(state)
-        if shown or not numbers:
+        if shown:
             print_text(terminal.aligned(["value", "here", "times the baseline"], shown, indent=2))
+        elif not numbers:
+            print_text(f"  {found.without_typical(state)}")
         print_text("\n".join(f"  {one}" for one in [*numbers, ""]).rstrip(" "))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from ..core import settings
 from ..core.exceptions import FgrnError, shortened
 from ..core.printing import without_common_prefix
-from ..queries.prototypes import by_level, weighted_mean
+from ..queries.prototypes import Prototypes, by_level, weighted_mean
 from .style import (
     GREY,
     INK,
@@ -39,6 +39,9 @@ MOST_DRAWN_LEVELS = 8
 NO_BASELINE = "Coloured by probability: the shares of the states are not known, so there is no baseline. Give shares=."
 """The note under profiles without the shares of their states."""
 
+UNSEEN = "Values that no row of a class has, which only smoothing makes possible, are not coloured as frequent."
+"""The note under profiles with values that would be coloured as frequent, and that no row of the state has."""
+
 
 @styled()
 def prototypes(
@@ -63,10 +66,11 @@ def prototypes(
     """
     settings.whole("most_columns", most_columns, 1)
     profiles, shared, general = _checked_profiles(prototypes, base, shares)
+    is_seen = profiles.is_seen if isinstance(profiles, Prototypes) else lambda *_: True
     what = "state" if shared == {} and isinstance(prototypes, Mapping) else "class"
     profiles = {state: profiles[state] for state in in_order_of_numbers(list(profiles))}
     tables = {
-        name: _column_profile(profiles, general, name)
+        name: _column_profile(profiles, general, name, is_seen)
         for name in dict.fromkeys(n for p in profiles.values() for n in p)
     }
     weights = np.array([shared.get(state, np.nan) for state in profiles])
@@ -94,17 +98,39 @@ def prototypes(
     rest = [name for name in tables if name not in telling]
     notes = [f"{len(rest):,} columns in which they differ less are left out: {shortened(map(readable, rest), 4)}."]
     notes = (notes if rest else []) + ([] if general is not None else [NO_BASELINE])
+    notes += [UNSEEN] if any(table.only_smoothed.any() for table in shown.values()) else []
     set_title(figure, axes, f"Item-response probabilities: the profile (prototype) of each {what}", notes, ax is None)
     return figure
 
 
 @dataclass(frozen=True)
 class ColumnProfile:
-    """The profile of a column: labels of levels, probabilities (levels, states), baseline (levels,) or None."""
+    """The profile of a column: labels of levels, probabilities (levels, states), baseline (levels,) or None.
+
+    `seen` says of each probability whether a row of the state has the value.
+    """
 
     labels: tuple[str, ...]
     values: np.ndarray
     general: np.ndarray | None
+    seen: np.ndarray
+
+    @property
+    def only_smoothed(self) -> np.ndarray:
+        """Which probabilities are above the baseline though no row of the state has the value."""
+        higher = np.zeros_like(self.seen) if self.general is None else self.values > self.general[:, None]
+        found: np.ndarray = ~self.seen & higher
+        return found
+
+    @property
+    def lift(self) -> np.ndarray:
+        """log2(probability / baseline), (levels, states); 0 / 0 gives 0, and so do those only smoothed."""
+        if self.general is None:
+            return np.zeros_like(self.values)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            lift: np.ndarray = np.nan_to_num(np.log2(self.values / self.general[:, None]), nan=0, neginf=-2, posinf=2)
+        lift[self.only_smoothed] = 0.0
+        return lift
 
 
 def _checked_profiles(
@@ -152,7 +178,7 @@ def _draw_profiles(axes: Axes, shown: Mapping[str, ColumnProfile], gutter: float
     )
     for (name, table), called in zip(shown.items(), apart, strict=True):
         count = table.values.shape[1]
-        cells = table.values if table.general is None else _lift(table.values, table.general)
+        cells = table.values if table.general is None else table.lift
         edges = y + np.arange(len(table.labels) + 1.0)
         ticks += [(float(middle), label) for middle, label in zip(edges[:-1] + 0.5, table.labels, strict=True)]
         axes.pcolormesh(
@@ -196,20 +222,23 @@ def _draw_scale(figure: Figure, axes: Axes, compared: bool, shrink: float) -> No
     bar.outline.set_visible(False)
 
 
-def _lift(values: np.ndarray, general: np.ndarray) -> np.ndarray:
-    """Return log2(values / baseline), (levels, states); 0 / 0 gives 0."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        lift: np.ndarray = np.nan_to_num(np.log2(values / general[:, None]), nan=0, neginf=-2, posinf=2)
-    return lift
-
-
 def _column_profile(
-    profiles: Mapping[Any, Mapping[str, Any]], base: Mapping[str, Any] | None, name: str
+    profiles: Mapping[Any, Mapping[str, Any]],
+    base: Mapping[str, Any] | None,
+    name: str,
+    is_seen: Callable[[Any, str, Any], bool],
 ) -> ColumnProfile:
-    """Return the profile of a column with at most MOST_DRAWN_LEVELS levels, the last for all others."""
+    """Return the profile of a column with at most MOST_DRAWN_LEVELS levels, the last for all others.
+
+    `is_seen` says whether a row of a state has a level of a column.
+    """
     found = [by_level(column.get(name, {})) for column in profiles.values()]
     levels = in_order_of_numbers(list(dict.fromkeys(level for column in found for level in column)))
     values = np.array([[float(column.get(level, 0)) for column in found] for level in levels])
+    seen = np.array(
+        [[level in column and is_seen(state, name, level) for state, column in zip(profiles, found, strict=True)]
+         for level in levels]
+    )  # fmt: skip
     given = {} if base is None else by_level(base[name])
     general = np.array([float(given.get(level, 0)) for level in levels])
     labels = [cut_to_width(level, 1.3, 8) for level in levels]
@@ -217,9 +246,10 @@ def _column_profile(
         order = np.argsort(-values.max(axis=1), kind="stable")
         kept, others = np.sort(order[: MOST_DRAWN_LEVELS - 1]), order[MOST_DRAWN_LEVELS - 1 :]
         values = np.concatenate([values[kept], values[others].sum(axis=0, keepdims=True)])
+        seen = np.concatenate([seen[kept], seen[others].any(axis=0, keepdims=True)])
         general = np.append(general[kept], general[others].sum())
         labels = [*(labels[at] for at in kept), f"{len(others):,} others"]
-    return ColumnProfile(tuple(labels), values, None if base is None else general)
+    return ColumnProfile(tuple(labels), values, None if base is None else general, seen)
 
 
 def _difference(table: ColumnProfile, weights: np.ndarray) -> float:

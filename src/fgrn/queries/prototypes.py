@@ -93,16 +93,28 @@ class Prototypes(dict[StateLabel, Profile]):
             state: the class or hidden state.
             most: how many, at most.
         """
-        found = []
-        rows = self._weight * self.shares[state]
-        for name, levels in self[state].items():
-            added = self._smoothed.get(state, {}).get(name, 0.0)
-            for level, probability in levels.items():
-                lift = probability / self.baseline[name][level] if self.baseline[name][level] else 1.0
-                if lift > 1 and probability * rows >= LEAST_SEEN + added:
-                    found.append(TypicalValue(name, level, float(probability), float(lift)))
+        found = [one for one in self._more_frequent(state) if self.is_seen(state, one.column, one.level)]
         found.sort(key=lambda one: -one.probability * np.log(one.lift))
         return found[:most]
+
+    def _more_frequent(self, state: StateLabel) -> list[TypicalValue]:
+        """Return the values that are more probable in a state than in the baseline."""
+        found = []
+        for name, levels in self[state].items():
+            for level, probability in levels.items():
+                lift = probability / self.baseline[name][level] if self.baseline[name][level] else 1.0
+                if lift > 1:
+                    found.append(TypicalValue(name, level, float(probability), float(lift)))
+        return found
+
+    def is_seen(self, state: StateLabel, column: str, level: Label) -> bool:
+        """Return whether a row of the state has a value: False where only smoothing makes the value possible."""
+        added = self._smoothed.get(state, {}).get(column, 0.0)
+        return bool(self[state][column][level] * self._weight * self.shares[state] >= LEAST_SEEN + added)
+
+    def without_typical(self, state: StateLabel) -> str:
+        """Return what is said of a state that no value is typical of."""
+        return "too few rows" if self._more_frequent(state) else "as the baseline"
 
     def told_numbers(self, state: StateLabel, most: int | None = None) -> list[str]:
         """Return texts on continuous columns of a state, "x: mean 2.1, standard deviation 0.5", at most `most`."""
@@ -126,7 +138,10 @@ class Prototypes(dict[StateLabel, Profile]):
         return printing.equations(pairs, None if room is None else room - BESIDE, others)
 
     def as_dicts(self) -> list[dict[str, object]]:
-        """Return one mapping per value of each state: state, share, column, level, probability, baseline, lift."""
+        """Return one mapping per value of each state: state, share, column, level, probability, baseline, lift, seen.
+
+        `seen` is what `is_seen` returns.
+        """
         return [
             {
                 "state": state,
@@ -136,6 +151,7 @@ class Prototypes(dict[StateLabel, Profile]):
                 "probability": float(probability),
                 "baseline": self.baseline[name][level],
                 "lift": probability / self.baseline[name][level] if self.baseline[name][level] else 1.0,
+                "seen": self.is_seen(state, name, level),
             }
             for state, columns in self.items()
             for name, levels in columns.items()
@@ -157,7 +173,7 @@ class Prototypes(dict[StateLabel, Profile]):
                 for name, one in zip(names, values, strict=True)
             ]
             head = ["value", "here", "times the baseline", ""]
-            table = printing.text_table(head, rows, indent=2, bars=True) if rows else "  as the baseline"
+            table = printing.text_table(head, rows, indent=2, bars=True) if rows else f"  {self.without_typical(state)}"
             numbers = self.told_numbers(state, SHOWN)
             lines = [table] if rows or not numbers else []
             parts.append("\n".join([self.heading(state, room), *lines, *(f"  {one}" for one in numbers)]))
@@ -174,7 +190,7 @@ class Prototypes(dict[StateLabel, Profile]):
                     *(f"{one.column} = {one.level} ({one.probability:.0%}, {one.lift:.1f} times)"
                       for one in self.typical(state, SHOWN)),
                     *self.told_numbers(state, SHOWN),
-                ]) or "as the baseline",
+                ]) or self.without_typical(state),
             ]
             for state, share in self.shares.items()
         ]  # fmt: skip
