@@ -29,7 +29,7 @@ import fgrn
 from fgrn import SISO, Diverter, FgrnError, Network, Source, Variable, plots
 from fgrn.core.exceptions import FgrnWarning
 from fgrn.flow.em import History
-from fgrn.learning.criteria import Candidate, Selection
+from fgrn.learning.criteria import Candidate, ClassCandidate, ClassSelection, Selection
 from fgrn.plots.folding import Widths, network_layers
 from fgrn.plots.placement import blocks_to_draw, place_in_order, place_nodes
 from fgrn.plots.style import AGAINST, GREY, INK, cut_to_width, percent, readable, width_of, wrap_to_width
@@ -531,6 +531,28 @@ def test_selection_leaves_out_what_was_not_computed() -> None:
     assert_legible(plots.selection(one))
     with pytest.raises(FgrnError, match="no number of hidden states"):
         plots.selection(Selection("bic"))
+
+
+@pytest.mark.parametrize("count", [1, 5, 40])
+def test_the_classifiers_that_were_tried_are_drawn_with_their_standard_errors(count: int) -> None:
+    """Of the strengths of a penalty only the best is drawn, and of many classifiers the best ones."""
+    structures = ["per_class", "tan"]
+    tried = [
+        ClassCandidate(structures[k % 2], k + 1, 2 * k + 2, "fit" if k % 3 else "", strength, loss, 0.01, 100)
+        for k in range(count)
+        for strength, loss in ((1.0, 0.5 - 0.01 * k), (3.0, 0.6))
+    ]
+    selection = ClassSelection(tuple(tried))
+    figure = plots.selection(selection)
+    (chosen,) = (text for text in texts(figure) if "chosen by log-loss" in text)
+    assert chosen.startswith(f"{selection.best.structure}, {selection.best.n_hidden} hidden states")
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert len(labels) == min(count, 20) and len(set(labels)) == len(labels)
+    assert labels[-1].startswith(f"{selection.best.structure}, {selection.best.n_hidden} states")
+    assert any("20 worse ones are left out" in text for text in texts(figure)) == (count == 40)
+    assert_legible(figure)
+    with pytest.raises(FgrnError, match="no classifier was tried"):
+        plots.selection(ClassSelection())
 
 
 # Explanations

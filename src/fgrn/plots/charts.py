@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..core import settings
 from ..core.exceptions import FgrnError, counted
 from ..core.printing import without_common_prefix
+from ..learning.criteria import ClassSelection
 from ..queries.explanation import CERTAIN, contribution_text
 from .style import (
     AGAINST,
@@ -41,8 +42,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ..flow.em import History
-    from ..learning.criteria import Selection
+    from ..learning.criteria import ClassCandidate, Selection
     from ..queries.explanation import Explanation
+
+
+MOST_CLASSIFIERS = 20
+"""The most classifiers that are drawn, the best of those tried."""
 
 
 @styled()
@@ -140,13 +145,17 @@ def _draw_objective(
 
 
 @styled()
-def selection(selection: Selection, *, ax: Axes | None = None) -> Figure:
+def selection(selection: Selection | ClassSelection, *, ax: Axes | None = None) -> Figure:
     """Draw every computed criterion by the number of hidden states, and mark the chosen number.
 
+    Of a classifier this is the log-loss of the candidates in held-out rows, with its standard error as a bar.
+
     Args:
-        selection: the candidates, as in `LatentClassModel.selection_`.
+        selection: the candidates, as in `LatentClassModel.selection_` and `LatentClassifier.selection_`.
         ax: the axes to draw on; None for a new figure.
     """
+    if isinstance(selection, ClassSelection):
+        return _class_selection(selection, ax)
     tried = sorted(selection.candidates, key=lambda one: one.n_hidden)
     if not tried:
         raise FgrnError("There is no selection to draw: no number of hidden states was tried.")
@@ -185,6 +194,39 @@ def selection(selection: Selection, *, ax: Axes | None = None) -> Figure:
     axes[-1].set_xlabel("hidden states")
     words = {"held_out": "held-out likelihood"}.get(selection.criterion, selection.criterion.upper())
     set_title(figure, axes[0], f"{counted(best.n_hidden, 'hidden state')}, chosen by {words}", [], ax is None)
+    return figure
+
+
+def _class_selection(selection: ClassSelection, ax: Axes | None) -> Figure:
+    """Draw the log-loss of the best classifiers of each structure, number of states and way of refining, as dots."""
+    if not selection.candidates:
+        raise FgrnError("There is no selection to draw: no classifier was tried.")
+    best = selection.best
+    found: dict[tuple[str, int, str], ClassCandidate] = {}
+    for one in sorted(selection.candidates, key=lambda one: (one is not best, one.log_loss)):
+        found.setdefault((one.structure, one.n_hidden, one.towards), one)
+    shown = sorted(list(found.values())[:MOST_CLASSIFIERS], key=lambda one: -one.log_loss)
+    figure, (axes,) = panels(ax, (6.4, 1.1 + 0.24 * len(shown)))
+    colors = dict(zip(dict.fromkeys(one.structure for one in selection.candidates), PALETTE, strict=False))
+    for y, one in enumerate(shown):
+        look: dict[str, Any] = {"color": colors[one.structure], "markersize": 9 if one is best else 4, "elinewidth": 1}
+        axes.errorbar(one.log_loss, y, xerr=one.error, fmt="o", gid="chosen" if one is best else "tried", **look)
+    labels = [
+        f"{one.structure}, {counted(one.n_hidden, 'state')}"
+        + (f", refined towards {one.towards}" if one.towards else "")
+        for one in shown
+    ]
+    axes.set_yticks(range(len(shown)), labels)
+    axes.set(ylim=(-0.6, len(shown) - 0.4), xlabel="log-loss of the class in held-out rows, smaller is better")
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x")
+    plain_numbers(axes.xaxis)
+    left_out = len(found) - len(shown)
+    notes = [f"{left_out} worse ones are left out."] if left_out else []
+    set_title(
+        figure, axes, f"{best.structure}, {counted(best.n_hidden, 'hidden state')}, chosen by log-loss", notes,
+        ax is None,
+    )  # fmt: skip
     return figure
 
 
