@@ -173,3 +173,15 @@ def test_a_graph_is_saved_and_drawn_into_an_axes(tmp_path: Any) -> None:
     figure = Figure(figsize=(6, 6))
     assert plots.graph(chest(), ax=figure.subplots()) is figure
     assert_legible(figure)
+
+
+@pytest.mark.parametrize("apart", [["a"], ["z"], ["a", "z"], ["a", "m", "z", "zz"]])
+def test_variables_without_arcs_are_drawn_beside_the_others(apart: list[str]) -> None:
+    """Sweeps that centre variables on their neighbours had moved all but these, by several metres."""
+    arcs = [("h", "g"), ("g", "c"), ("g", "d"), ("g", "e"), ("g", "f"), ("g", "i"), ("c", "j"), ("d", "k"), ("g", "l"),
+            ("k", "n"), ("l", "n")]  # fmt: skip
+    linked = sorted({name for arc in arcs for name in arc})
+    together = plots.graph(fgrn.BayesianNetwork(dict.fromkeys(linked, 3), arcs))
+    wide = plots.graph(fgrn.BayesianNetwork(dict.fromkeys(sorted([*linked, *apart]), 3), arcs))
+    assert wide.get_figwidth() <= together.get_figwidth() + 1.8 * len(apart)
+    assert_legible(wide)

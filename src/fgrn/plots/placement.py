@@ -255,6 +255,7 @@ def place_nodes(
     for bar in bars:
         bar.width = max(bar.width, *(sum(node.width for node in side) for side in (bar.above, bar.below)))
     _centre_on_neighbours(layers)
+    _move_parts_together(layers)
     width = _align(layers, least)
     _stretch(layers)
     for bar in folded:
@@ -295,6 +296,40 @@ def _centre_on_neighbours(layers: list[list[Node]]) -> None:
                 pairs = list(zip(layer, near, strict=True))
                 weights = [1e-3 if side in ([], [node]) else 3.0 if node.item is None else 1.0 for node, side in pairs]
                 place_in_order(layer, [_middle(side) if side else node.x for node, side in pairs], weights)
+
+
+def _move_parts_together(layers: list[list[Node]]) -> None:
+    """Move parts that are not linked to each other to the left, as far as those before them allow.
+
+    While nodes are centred on their neighbours, nothing keeps such parts near each other.
+    """
+    if any(_begins(node) for layer in layers for node in layer):
+        return
+    rows = {node: number for number, layer in enumerate(layers) for node in layer}
+    parts = sorted(_linked_parts(rows), key=lambda part: min(node.x - node.width / 2 for node in part))
+    edges: dict[int, float] = {}  # the right edge of what stands in each layer
+    for part in parts:
+        gaps = [node.x - node.width / 2 - edges[rows[node]] for node in part if rows[node] in edges]
+        if gaps and min(gaps) > 0:
+            for node in part:
+                node.x -= min(gaps)
+        for node in part:
+            edges[rows[node]] = max(edges.get(rows[node], -np.inf), node.x + node.width / 2)
+
+
+def _linked_parts(nodes: Iterable[Node]) -> list[list[Node]]:
+    """Return the nodes of each part of a drawing that is linked by wires."""
+    parts, left = [], dict.fromkeys(nodes)
+    while left:
+        part = [next(iter(left))]
+        del left[part[0]]
+        for node in part:
+            for other in (*node.above, *node.below, *([node.follows] if node.follows else [])):
+                if other in left:
+                    del left[other]
+                    part.append(other)
+        parts.append(part)
+    return parts
 
 
 def _leftmost(bar: Node) -> float:
