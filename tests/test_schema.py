@@ -138,7 +138,7 @@ def test_a_schema_is_changed_into_another() -> None:
         (lambda: Column("x", "ab"), ["'levels' is a list"]),
         (lambda: Schema([Column("x", ("a",)), Column("x", ("b",))]), ["two columns"]),
         (lambda: Schema(["x"]), ["Columns"]),  # type: ignore[list-item]
-        (lambda: Schema.infer({"x": list(range(50))}).codes({"x": ["old"]}), ["'x'", "'old' is not a number"]),
+        (lambda: Schema.infer({"x": list(range(50))}).codes({"x": ["old"]}, "error"), ["'x'", "'old' is not a number"]),
         (lambda: Schema.infer({"x": list(range(50))}).codes({"x": [np.inf]}), ["Row 0", "'x'"]),
     ],
 )  # fmt: skip
@@ -233,3 +233,12 @@ def test_a_number_in_most_rows_has_a_bin_of_its_own_and_leaves_the_others() -> N
     assert len(counts) == 5
     assert counts[0] == (gains == 0).sum()
     assert counts[1:].min() > 0.8 * counts[1:].max()
+
+
+def test_words_among_numbers_in_bins_are_unseen_values() -> None:
+    schema = Schema.infer({"x": list(range(50))})
+    given = {"x": [3, "old", None, "12.5", "young", "old"]}
+    with pytest.warns(fgrn.UnseenLevelWarning, match="Column 'x': 'old', 'young' are not numbers, in 3 rows. Treated"):
+        codes = schema.codes(given)["x"].codes
+    known = schema.codes({"x": [3, 12.5]})["x"].codes
+    assert codes.tolist() == [known[0], -1, -1, known[1], -1, -1]

@@ -145,7 +145,7 @@ class Column:
         if few is not None:
             return np.array(few, dtype=np.int32), {}
         if self.is_binned:
-            return self._binned(values), {}
+            return self._binned(values)
         if frames.is_numbers(values) and values.ndim == 1 and self._is_exact:
             return self._numbers(values)
         column = checked_dictionary(values, self.name)
@@ -220,11 +220,12 @@ class Column:
         found, count = np.unique(numbers[wrong & known], return_counts=True)
         return codes, {plain_value(value, self.name): int(n) for value, n in zip(found, count, strict=True)}
 
-    def _binned(self, values: Any) -> np.ndarray:
-        numbers = numeric(values, self.name, self.missing, self.missing_words)
+    def _binned(self, values: Any) -> tuple[np.ndarray, dict[Any, int]]:
+        numbers, words = _numbers_and_words(values, self.name, self.missing, self.missing_words)
+        _check_finite(numbers, self.name)
         codes = np.searchsorted(np.array(self.edges), numbers, side="right").astype(np.int32)
         codes[np.isnan(numbers)] = frames.UNKNOWN
-        return codes
+        return codes, words
 
 
 def numeric(
@@ -234,36 +235,53 @@ def numeric(
 
     `missing` and `missing_words` are those of `Column`; `what` says in errors what the column holds.
     """
-    if frames.is_numbers(values):
-        numbers: np.ndarray = values.astype(np.float64)
-    else:
-        column = checked_dictionary(values, name)
-        used = zip(column.values, column.counts.tolist(), strict=True)
-        plain: list[Any] = [plain_value(value, name) if count else None for value, count in used]
-        codes = {None, *missing}
-        if missing_words:
-            codes |= {value for value in plain if is_missing_word(value)}
-        words = [value for value in plain if value not in codes and not is_number(value)]
-        if words:
-            raise SchemaError(
-                f"it holds {what}, and {words[0]!r} is not a number.",
-                column=name,
-                value=words[0],
-                remedies=(missing_remedy(words[0]), "name the levels of the column"),
-            )
-        numbers = column.spread([np.nan if v in codes else float(v) for v in plain], np.nan, np.float64)
-    if missing_numbers := _as_floats(missing):
-        numbers[np.isin(numbers, missing_numbers)] = np.nan
+    numbers, words = _numbers_and_words(values, name, missing, missing_words)
+    for word in words:
+        raise SchemaError(
+            f"it holds {what}, and {word!r} is not a number.",
+            column=name,
+            value=word,
+            remedies=(missing_remedy(word), "name the levels of the column"),
+        )
     if what == "numbers in bins":
-        if np.isinf(numbers).any():
-            row = int(np.isinf(numbers).argmax())
-            value = float(numbers[row])
-            raise SchemaError(f"{value} is not a finite number.", row=row, column=name, value=value, remedies=REPLACE)
+        _check_finite(numbers, name)
     elif (wrong := first_beyond(numbers)) is not None:
         row, problem = wrong
         value = float(numbers[row])
         raise SchemaError(f"{value} {problem}", row=row, column=name, value=value, remedies=REPLACE)
     return numbers
+
+
+def _check_finite(numbers: np.ndarray, name: str) -> None:
+    """Raise SchemaError for an infinite number, naming its row."""
+    if np.isinf(numbers).any():
+        row = int(np.isinf(numbers).argmax())
+        value = float(numbers[row])
+        raise SchemaError(f"{value} is not a finite number.", row=row, column=name, value=value, remedies=REPLACE)
+
+
+def _numbers_and_words(
+    values: Any, name: str, missing: Iterable[Label], missing_words: bool
+) -> tuple[np.ndarray, dict[Any, int]]:
+    """Return a column as float64, NaN for missing values and words; and how often each word occurs."""
+    words: dict[Any, int] = {}
+    if frames.is_numbers(values):
+        numbers: np.ndarray = values.astype(np.float64)
+    else:
+        column = checked_dictionary(values, name)
+        codes, found = set(missing), np.full(len(column.values), np.nan)
+        for place, (given, count) in enumerate(zip(column.values, column.counts.tolist(), strict=True)):
+            value = plain_value(given, name) if count else None
+            if value is None or value in codes or (missing_words and is_missing_word(value)):
+                continue
+            if is_number(value):
+                found[place] = float(value)
+            else:
+                words[value] = words.get(value, 0) + count
+        numbers = column.spread(found, np.nan, np.float64)
+    if missing_numbers := _as_floats(missing):
+        numbers[np.isin(numbers, missing_numbers)] = np.nan
+    return numbers, words
 
 
 def continuous_numbers(values: Any, name: str, missing: tuple[Label, ...] | None) -> np.ndarray:

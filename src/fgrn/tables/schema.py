@@ -339,6 +339,9 @@ def _unseen_text(column: Column, found: Mapping[Any, int]) -> str:
     levels = shortened([repr(level) for level in found], 4)
     word = "level" if len(found) == 1 else "levels"
     rows = sum(found.values())
+    if column.is_binned:
+        what = "is not a number" if len(found) == 1 else "are not numbers"
+        return f"{levels} {what}, in {rows:,} {'row' if rows == 1 else 'rows'}."
     return (
         f"{word} {levels} not seen in training (known: {shortened(column.levels, 6)}), "
         f"in {rows:,} {'row' if rows == 1 else 'rows'}."
