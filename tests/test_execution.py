@@ -655,3 +655,15 @@ def test_a_setting_that_an_estep_cannot_do_is_named_before_anything_is_counted()
     assert (caught.value.setting, caught.value.value) == ("batch_size", 5)
     told = "The 'batch_size' must be left out: rows on the workers of a cluster are not cut into batches."
     assert str(caught.value) == told
+
+
+@pytest.mark.parametrize("watch", [None, lambda *_: None])
+def test_epochs_that_gain_nothing_at_all_are_the_last(watch: Any) -> None:
+    """Where the tolerance underflows and the log-likelihood is zero, only equality ends learning."""
+    hidden, other = Variable("S", 2), Variable("Z", 2)
+    net = Network(
+        [Source(hidden, [0.5, 0.5]), Diverter([hidden], [other]), SISO(other, Variable("Y", 2), [[1, 0], [1, 0]])]
+    )
+    given = {"weights": [1e-200, 1e-200], "tolerance": 1e-200, "epochs": 40, "merge": False}
+    history = net.learn({"Y": [0, 0]}, engine="cpu", watch=watch, **given)
+    assert history.converged and history.epochs == 2

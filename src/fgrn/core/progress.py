@@ -128,7 +128,7 @@ class LearningProgress:
     """Context manager and watcher of learning: a bar on a terminal, or a line of a notebook."""
 
     in_any_order = True  # starts may be run at the same time
-    sees_epochs = False  # not each of them, see `fgrn.flow.em.Watcher`
+    needs_every_epoch = False  # see `fgrn.flow.em.Watcher`
 
     def __init__(self, epochs: int, starts: int, what: str, stop: StopCondition = None) -> None:
         from rich.console import Console
@@ -179,10 +179,10 @@ class LearningProgress:
 
 
 class SilentProgress:
-    """Watcher of learning that shows nothing, and ends it soon after it was stopped."""
+    """Watcher of learning that shows nothing, and ends it where `stop` says so."""
 
     in_any_order = True
-    sees_epochs = False
+    needs_every_epoch = False
 
     def __init__(self, stop: StopCondition = None) -> None:
         self._stop = stop
@@ -202,7 +202,7 @@ class TimedProgress:
     """Watcher of learning that ends it when time is over, but the first start not before some epochs."""
 
     in_any_order = True
-    sees_epochs = False
+    needs_every_epoch = False
 
     def __init__(self, shown: LearningProgress | SilentProgress, is_late: Callable[[], bool], least: int) -> None:
         self._shown, self._is_late, self._least = shown, is_late, least

@@ -182,6 +182,10 @@ LIMIT = GROWTH**6
 """The longest step that is tried: longer ones do not succeed, and might overflow."""
 
 
+ROUNDED = 2.0**-50
+"""Of a log-likelihood, more than rounding changes it."""
+
+
 class AcceleratedRound(NamedTuple):
     """Where an epoch is in a round of accelerated EM; see `fgrn.flow.acceleration`, whose arithmetic engines repeat.
 
@@ -220,8 +224,8 @@ class EpochRequest(NamedTuple):
 
     values   the parameters, in the plan's layout
     epochs   the number of epochs, the first of which begins with the parameters, at most
-    least    no other epoch follows if the objective of the first is less
-    gain     nor if that of a later one gains less than this
+    least    no other epoch follows if the objective of the first is not above it
+    gain     nor if that of a later one does not gain more than this
     silent   whether only the last epoch is asked for, and the log-likelihoods of those before it
     round    of accelerated EM: where the first epoch is in it; then `gain` is that of a round, and `least` nothing
     rounding what rounding may change in the objectives, at most, beside their own last bits

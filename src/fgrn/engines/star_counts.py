@@ -157,16 +157,34 @@ def groups_of_packs(plan: PackPlan) -> np.ndarray:
     return np.ascontiguousarray(np.column_stack([firsts, before, before - firsts]))
 
 
+class CallSizes(NamedTuple):
+    """What the arrays of a call of the kernel depend on.
+
+    vectors     of parameters
+    epochs      of each, at most; and how many of the last ones are `kept`
+    in_rounds   whether these are rounds of accelerated EM
+    expect      whether missing values are expected
+    threads     and whether `each` takes vectors of its own
+    """
+
+    vectors: int
+    epochs: int
+    kept: int
+    in_rounds: bool
+    expect: bool
+    threads: int
+    each: bool
+
+
 class StarCall(NamedTuple):
     """The arguments of a call of the kernel, which the next call may use again: other arrays would be slow at first.
 
-    kind     what they depend on: vectors, epochs, how many of these are kept, whether these are rounds of accelerated
-             EM, whether missing values are expected, threads, and whether each of them takes vectors of its own
+    sizes    what they depend on
     code     the machine code of the kernel
     task     and `room`, `scratch`, `epochs`: see `kernels.arguments`
     """
 
-    kind: tuple[int, int, int, bool, bool, int, bool]
+    sizes: CallSizes
     code: Callable[..., Any]
     task: StarTask
     room: StarRoom
@@ -189,8 +207,8 @@ def epochs_of_each(
     kept = min(most, 2) if all(one.silent for one in requests) else most
     threads, each = threads_of_call(mine, known, requests, most)
     in_rounds = mstep is not None and any(one.round is not None for one in requests)
-    kind = count, most, kept, in_rounds, expect, threads, each
-    call = star_call(mine, known, NO_UPDATE if mstep is None else mstep, kind)
+    sizes = CallSizes(count, most, kept, in_rounds, expect, threads, each)
+    call = star_call(mine, known, NO_UPDATE if mstep is None else mstep, sizes)
     epochs = call.epochs
     for vector, one in enumerate(requests):
         write_request(one, epochs, vector, most)
@@ -214,18 +232,15 @@ def log_prior_as_in_epochs(mstep: MStep, values: np.ndarray) -> float:
     return float(kernels.log_prior_of_cells(mstep.lines, mstep.smoothing, mstep.learnt, values.copy()))
 
 
-def star_call(
-    mine: Prepared, known: StarRows, mstep: MStep, kind: tuple[int, int, int, bool, bool, int, bool]
-) -> StarCall:
+def star_call(mine: Prepared, known: StarRows, mstep: MStep, wanted: CallSizes) -> StarCall:
     """Take arguments for a call of the kernel; `star_calls` receives them back. New ones if those there do not fit."""
     try:
         call = mine.star_calls.pop()
     except IndexError:  # another thread may have taken the last one
         pass
     else:
-        if call.kind == kind and call.task.known is known and call.task.update is mstep:
+        if call.sizes == wanted and call.task.known is known and call.task.update is mstep:
             return call
-    count, most, kept, in_rounds, expect, threads, each = kind
     cells, order = mine.plan.layout.size, mine.star_order
     sizes = StarSizes(
         mine.packing, mine.tape.joint_size, mine.tape.posteriors, mine.tape.regions[0].stride, len(mine.blocks),
@@ -233,13 +248,14 @@ def star_call(
     )  # fmt: skip
     task = StarTask(
         known, mine.weights_of(slice(0, mine.evidence.rows)), order, mine.packing.packing, mine.maps,
-        mine.star_groups, mine.star_sizes, expect, mstep,
+        mine.star_groups, mine.star_sizes, wanted.expect, mstep,
     )  # fmt: skip
+    updated, in_rounds = cells if len(mstep.lines) else 0, cells if wanted.in_rounds else 0
     arrays = (
-        star_room(sizes, threads if each else 1), star_scratch(sizes, threads),
-        star_epochs(count, most, kept, cells, cells if len(mstep.lines) else 0, cells if in_rounds else 0),
+        star_room(sizes, wanted.threads if wanted.each else 1), star_scratch(sizes, wanted.threads),
+        star_epochs(wanted.vectors, wanted.epochs, wanted.kept, cells, updated, in_rounds),
     )  # fmt: skip
-    return StarCall(kind, _star_code((task, *arrays, team_numbers(), 0)), task, *arrays)
+    return StarCall(wanted, _star_code((task, *arrays, team_numbers(), 0)), task, *arrays)
 
 
 def threads_of_call(mine: Prepared, known: StarRows, requests: Sequence[EpochRequest], most: int) -> tuple[int, bool]:
@@ -271,8 +287,9 @@ def star_epochs(vectors: int, epochs: int, kept: int, cells: int, updated: int, 
     The counts and parameters of the last epochs are `kept`.
     """
     return StarEpochs(
-        np.empty((vectors, cells)), np.empty((vectors, 5)), np.empty((vectors, 9), dtype=np.int64),
-        np.empty((vectors, 4)), np.empty((vectors, 3, in_rounds)), np.empty((vectors * kept, cells)),
+        np.empty((vectors, cells)), np.empty((vectors, rounds.LIMITS)),
+        np.empty((vectors, rounds.NUMBERS), dtype=np.int64), np.empty((vectors, rounds.STEPS)),
+        np.empty((vectors, rounds.ROUND_PARAMETERS, in_rounds)), np.empty((vectors * kept, cells)),
         np.empty(vectors * epochs), np.zeros(vectors * epochs), np.empty((vectors * kept, updated)),
     )  # fmt: skip
 
@@ -280,29 +297,31 @@ def star_epochs(vectors: int, epochs: int, kept: int, cells: int, updated: int, 
 def write_request(request: EpochRequest, epochs: StarEpochs, vector: int, most: int) -> None:
     """Write what is asked of a vector of parameters to the arrays of a call."""
     epochs.values[vector] = request.values
-    now = request.round
-    if now is None or not epochs.rounds.size:
+    where = request.round
+    if where is None or not epochs.rounds.size:
         epochs.limits[vector] = request.least, request.gain, -np.inf, -np.inf, request.rounding
         position, failed = rounds.PLAIN, False
     else:
-        epochs.limits[vector] = -np.inf, request.gain, now.before, now.previous, request.rounding
-        position = rounds.FIRST if now.first is None else rounds.SECOND
-        position, failed = position if now.ahead is None else rounds.TRIED, now.failed
-        epochs.steps[vector, :2] = now.length, now.longest
-        for which, values in enumerate((now.first, now.ahead, now.last)):
+        epochs.limits[vector] = -np.inf, request.gain, where.before, where.previous, request.rounding
+        position = rounds.FIRST if where.first is None else rounds.SECOND
+        position, failed = position if where.ahead is None else rounds.TRIED, where.failed
+        epochs.steps[vector, : rounds.STEPS_OF_LAST_COUNTED] = where.length, where.longest
+        for which, values in enumerate((where.first, where.ahead, where.last)):
             if values is not None:
                 epochs.rounds[vector, which] = values
-    epochs.numbers[vector, :6] = min(request.epochs, most), 0, 0, position, failed, rounds.GIVEN
+    epochs.numbers[vector, : rounds.OF_LAST_COUNTED] = min(request.epochs, most), 0, 0, position, failed, rounds.GIVEN
 
 
 def _epochs_from(request: EpochRequest, found: StarEpochs, vector: int) -> list[EpochCounts]:
     """Return the epochs that the kernel ran from one of several vectors of parameters, in arrays of their own."""
-    _, counted, updates, _, _, _, position, failed, origin = found.numbers[vector].tolist()
+    numbers = found.numbers[vector].tolist()
+    counted, updates = numbers[rounds.COUNTED], numbers[rounds.UPDATED]
+    position, failed, origin = numbers[rounds.OF_LAST_COUNTED :]
     if not counted:
         return []
     vectors = len(found.values)
     likelihoods, priors = (
-        numbers.reshape(vectors, -1)[vector, :counted].tolist() for numbers in (found.likelihoods, found.priors)
+        some.reshape(vectors, -1)[vector, :counted].tolist() for some in (found.likelihoods, found.priors)
     )
     counts, updated = (
         rows.reshape(vectors, len(rows) // vectors, -1)[vector] for rows in (found.counts, found.updated)
@@ -314,8 +333,8 @@ def _epochs_from(request: EpochRequest, found: StarEpochs, vector: int) -> list[
             values = _read_only(updated[(skipped - 1) % len(updated)])
         elif origin != rounds.GIVEN:
             values = _read_only(found.rounds[vector, origin])
-        now = None if position == rounds.PLAIN else _place_in_round(found, vector, position, bool(failed))
-        earlier = SilentEpochs(likelihoods[:skipped], priors[:skipped], now)
+        where = None if position == rounds.PLAIN else _place_in_round(found, vector, position, bool(failed))
+        earlier = SilentEpochs(likelihoods[:skipped], priors[:skipped], where)
     for epoch in range(skipped, counted):
         at = epoch % len(counts)
         after = _read_only(updated[at]) if epoch < updates else None
@@ -327,7 +346,7 @@ def _epochs_from(request: EpochRequest, found: StarEpochs, vector: int) -> list[
 
 def _place_in_round(found: StarEpochs, vector: int, position: int, failed: bool) -> AcceleratedRound:
     """Return where the last epoch counted from a vector of parameters is in its round."""
-    kept, (length, longest) = found.rounds[vector], found.steps[vector, 2:].tolist()
+    kept, (length, longest) = found.rounds[vector], found.steps[vector, rounds.STEPS_OF_LAST_COUNTED :].tolist()
     if position == rounds.TRIED:
         first, ahead, last = None, _read_only(kept[rounds.OF_AHEAD]), _read_only(kept[rounds.OF_LAST])
     else:

@@ -14,16 +14,23 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core import settings
-from ..engines import CountsTogether, Engine, EpochCounts, EpochRequest, MStep, Prepared, RowCounts, SilentEpochs
+from ..engines import (
+    ROUNDED,
+    CountsTogether,
+    Engine,
+    EpochCounts,
+    EpochRequest,
+    MStep,
+    Prepared,
+    RowCounts,
+    SilentEpochs,
+)
 from ..plan.plan import Plan, Program
 from ..plan.schedule import Programs
 from ..tables.encoded import Evidence
 from .equal_rows import merged
 from .marginals import refuse_impossible
 from .messages import Messages, sweeper
-
-ROUNDED = 2.0**-50
-"""Of a log-likelihood, more than rounding changes it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,12 +229,10 @@ def _without_scale(scale: float, request: EpochRequest) -> EpochRequest:
 
     The engine may end early, by a little more than rounding changes: the caller decides.
     """
-    slack, now = ROUNDED * abs(scale), request.round
-    if now is not None:
-        now = now._replace(before=now.before - scale, previous=now.previous - scale)
-        known = [abs(number) for number in (now.before, now.previous) if np.isfinite(number)]
-        return request._replace(round=now, rounding=slack + ROUNDED * max(known, default=0.0))
-    least = request.least
-    if np.isfinite(least):
-        least += slack + ROUNDED * abs(least) - scale
-    return request._replace(least=least, gain=request.gain + slack)
+    least, where = request.least - scale, request.round
+    known = [least]
+    if where is not None:
+        where = where._replace(before=where.before - scale, previous=where.previous - scale)
+        known += [where.before, where.previous]
+    largest = max((abs(number) for number in known if np.isfinite(number)), default=0.0)
+    return request._replace(least=least, round=where, rounding=ROUNDED * (abs(scale) + largest))

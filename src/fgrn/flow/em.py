@@ -44,7 +44,7 @@ Watcher = Callable[[int, int, float], object]
 """Called after every epoch with the number of the start, of the epoch, and the log-likelihood per row.
 
 What it watches is the likelihood the epoch began with. If it returns True the epoch is the last one of its start. A
-watcher that only ends learning may have `sees_epochs = False`: it is called now and then, after several epochs.
+watcher that only ends learning may have `needs_every_epoch = False`: it is called now and then, after several epochs.
 """
 
 
@@ -127,11 +127,11 @@ class Start:
 class Keeper(Protocol):
     """The protocol of an object that stores the state of learning (a checkpoint), to continue after an interruption.
 
-    sees_epochs   whether it has to be told of every epoch, or now and then, after several
+    needs_every_epoch   whether it is told of every epoch, or now and then, after several
     """
 
     @property
-    def sees_epochs(self) -> bool:
+    def needs_every_epoch(self) -> bool:
         """See the class."""
 
     def resume_or_begin(
@@ -198,7 +198,7 @@ def learn(
             kept(number, replace(starts[number], final=final), ended=True)
 
     mstep = engine_mstep(spec, smoothing) if esteps.cycles is None else None
-    is_seen = any(one is not None and getattr(one, "sees_epochs", True) for one in (watch, keeper))
+    is_seen = any(one is not None and getattr(one, "needs_every_epoch", True) for one in (watch, keeper))
     is_silent = not is_seen and esteps.held_out is None
     counted = partial(_counted, esteps.whole, esteps.together, spec, smoothing, mstep, is_silent)
     StartQueue(map(run, range(rule.starts)), counted, starts_together, start_threads).run()

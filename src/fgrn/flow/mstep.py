@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -96,18 +96,12 @@ class Smoothing:
             return 0.0
         if kept_by_engine(counts):
             return counts.vector_of(values).sum_of_logarithms(self.cells, spec.is_learnt)
-        return self.log_priors(spec, [np.asarray(values)])[0]
-
-    def log_priors(self, spec: Specification, vectors: Sequence[np.ndarray]) -> list[float]:
-        """Return the log prior of each of several vectors of parameters."""
-        if self.cells is None or not vectors:
-            return [0.0] * len(vectors)
         where = spec.learnt & (self.cells > 0)
-        cells, values = self.cells, np.array(vectors)[:, : spec.layout.size]
+        cells, known = self.cells, np.asarray(values)[: spec.layout.size]
         if not where.all():
-            cells, values = cells[where], values.compress(where, axis=1)  # rows stay contiguous: the same sums
+            cells, known = cells[where], known[where]
         with np.errstate(divide="ignore"):
-            return [float(cells @ logarithms) for logarithms in np.log(values)]
+            return float(cells @ np.log(known))
 
 
 def _check_cells(name: str, counts: Any, shape: tuple[int, ...]) -> None:

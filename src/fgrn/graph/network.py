@@ -240,7 +240,8 @@ class Network(WiredModel, Queries):
             precision: see `propagate`.
             merge: count equal rows once, with their weight (True), or one by one (False); unless given, the faster.
             watch: called after every epoch with (start, epoch, log-likelihood per row), counted from 0; if it returns
-                True, this start ends with its result so far. Return True for each start to end learning.
+                True, this start ends with its result so far. Return True for each start to end learning. With an
+                attribute `needs_every_epoch = False` it is called after several epochs, so that these are faster.
             online: the running counts of earlier batches, see `Network.online`; these rows are the next batch.
             checkpoint: a file that stores the progress of learning, see `Checkpoint`.
             every: the number of epochs between two checkpoints.

@@ -319,7 +319,7 @@ class StageKeeper:
     layout: Layout | None = None
 
     @property
-    def sees_epochs(self) -> bool:
+    def needs_every_epoch(self) -> bool:
         """See `em.Keeper`: a file is written after every so many of them."""
         return self.journal.path is not None
 

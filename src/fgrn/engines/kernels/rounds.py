@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..protocol import GROWTH, LIMIT
+from ..protocol import GROWTH, LIMIT, ROUNDED
 from .basics import ZERO, compact, inner, once
 from .updates import extrapolated_lines
 from .vectors import copied
@@ -17,13 +17,17 @@ MOST, COUNTED, UPDATED, POSITION, FAILED, ORIGIN = range(6)
 """Numbers of a vector of parameters: of epochs, at most; of those counted; of those with updated parameters. And of
 the next epoch: its position, whether extrapolated parameters failed, and what it begins with."""
 
-NOTED = 3
-"""Behind them the last three, and behind the lengths of steps these, as they were for the last epoch counted."""
-
 LEAST, GAIN, BEFORE, PREVIOUS, ROUNDING = range(5)
 """Limits of a vector, see `EpochRequest` and `AcceleratedRound`; and what rounding may have changed in objectives."""
 
 LENGTH, LONGEST = range(2)
+"""Lengths of the steps to extrapolated parameters: of the last one, and of the longest allowed."""
+
+OF_LAST_COUNTED, STEPS_OF_LAST_COUNTED = ORIGIN + 1, LONGEST + 1
+"""Where a second copy begins of POSITION, FAILED and ORIGIN, and of LENGTH and LONGEST: of the last epoch counted."""
+
+NUMBERS, LIMITS, STEPS = OF_LAST_COUNTED + 3, ROUNDING + 1, STEPS_OF_LAST_COUNTED + 2
+"""How many numbers, limits and lengths of steps a vector has."""
 
 PLAIN, TRIED, FIRST, SECOND = range(4)
 """The position of an epoch: in plain EM; in a round, with the extrapolated parameters, after them, or the last."""
@@ -31,11 +35,11 @@ PLAIN, TRIED, FIRST, SECOND = range(4)
 OF_FIRST, OF_AHEAD, OF_LAST, GIVEN, OF_UPDATE = range(5)
 """What an epoch begins with: parameters of the round (see `AcceleratedRound`), those given, or the last update."""
 
+ROUND_PARAMETERS = OF_LAST + 1
+"""How many vectors of parameters a round keeps."""
+
 ENDS, GOES_ON, AGAIN = range(3)
 """After an epoch: none follows, another one does, or the same from the last parameters instead of extrapolated ones."""
-
-ROUNDING_OF_SUM = 2.0**-50
-"""Of a log-likelihood, more than rounding changes it."""
 
 
 @once
@@ -53,10 +57,10 @@ def note_epoch(requests, vector, epoch):
     """Note that an epoch was counted, and where it is in its round."""
     numbers, steps = requests.numbers, requests.steps
     numbers[vector, COUNTED] = epoch + 1
-    for which in range(POSITION, POSITION + NOTED):
-        numbers[vector, which + NOTED] = numbers[vector, which]
-    for which in range(LENGTH, LONGEST + 1):
-        steps[vector, which + 2] = steps[vector, which]
+    for which in range(OF_LAST_COUNTED - POSITION):
+        numbers[vector, OF_LAST_COUNTED + which] = numbers[vector, POSITION + which]
+    for which in range(STEPS_OF_LAST_COUNTED):
+        steps[vector, STEPS_OF_LAST_COUNTED + which] = steps[vector, which]
 
 
 @inner
@@ -65,10 +69,10 @@ def next_epoch(update, requests, vector, epoch, kept, objective):
     compact()
     numbers, limits, steps = requests.numbers[vector], requests.limits[vector], requests.steps[vector]
     numbers[UPDATED] = epoch + 1
-    slack, position = limits[ROUNDING] + ROUNDING_OF_SUM * abs(objective), numbers[POSITION]
+    slack, position = limits[ROUNDING] + ROUNDED * abs(objective), numbers[POSITION]
     if position == PLAIN:
-        is_enough = objective >= limits[LEAST]
-        limits[LEAST] = objective + limits[GAIN] + slack
+        is_enough = objective > limits[LEAST] + slack
+        limits[LEAST] = objective + limits[GAIN]
         numbers[ORIGIN] = OF_UPDATE
         return GOES_ON if is_enough and epoch + 1 < numbers[MOST] else ENDS
     before, previous = limits[BEFORE], limits[PREVIOUS]
