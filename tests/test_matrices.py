@@ -9,7 +9,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import fgrn
-from fgrn import engines
+from fgrn import SISO, Diverter, Network, Source, Variable, engines
 from fgrn.engines import blas_threads, matrices
 from fgrn.flow.counts import Counts, LocalEStep
 
@@ -118,6 +118,32 @@ def test_columns_of_many_leaves_and_children_do_not_underflow() -> None:
     states = dict.fromkeys(data, 2)
     net = fgrn.hidden_tree(data, hidden=24, states=states, penalty=1e9)  # no edge pays: a star
     compare(net, data)
+
+
+def test_a_state_that_underflows_early_and_wins_late_is_not_lost() -> None:
+    """Its product of 16 columns is below the least number; in all other columns it is the more probable one by far."""
+    one, other = [1e-21] * 16 + [0.5] * 32, [1e-6] * 16 + [1e-11] * 32
+    hidden, link, group, leg = (Variable(name, 2) for name in ("S", "L", "g", "Z"))
+    copies = [Variable(f"Q{i}", 2) for i in range(48)]
+    blocks = [
+        Source(hidden, [0.5, 0.5]),
+        Diverter([hidden], [link, leg]),
+        SISO(leg, Variable("Y", 2), [[0.5, 0.5], [0.4, 0.6]]),
+        SISO(link, group, [[0.9, 0.1], [0.2, 0.8]]),
+        Diverter([group], copies),
+    ]
+    for i, (copy, a, b) in enumerate(zip(copies, one, other, strict=True)):
+        blocks.append(SISO(copy, Variable(f"X{i}", 2), [[a, 1 - a], [b, 1 - b]]))
+    data = {f"X{i}": [0] * 64 for i in range(48)} | {"Y": [0] * 64}
+    nets = [Network(blocks) for _ in range(2)]
+    found, expected = (
+        net.learn(data, epochs=1, engine=engine, merge=False)
+        for net, engine in zip(nets, ("cpu", "reference"), strict=True)
+    )
+    assert "matrix kernel" in str(found.execution)
+    assert found.log_likelihood == pytest.approx(expected.log_likelihood)
+    for name in ("X0", "X47", "g"):
+        np.testing.assert_allclose(nets[0].table(name), nets[1].table(name), rtol=1e-12)
 
 
 def test_rows_in_which_a_product_vanishes_are_left_to_the_reference_engine(monkeypatch: pytest.MonkeyPatch) -> None:

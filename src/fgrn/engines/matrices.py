@@ -223,7 +223,7 @@ class MatrixLoaded:
     def _run(self, codes: np.ndarray, totals: HiddenTreeTotals) -> tuple[np.ndarray, np.ndarray]:
         """Run the kernel on a block; returns the log-likelihood of each row, and whether it may have underflowed."""
         mine, count = self.prepared, len(codes)
-        books = HiddenTreeRows(np.zeros(count), np.ones(count), np.zeros(count, dtype=np.bool_))
+        books = HiddenTreeRows(np.zeros(count), np.ones(count), np.full(count, np.inf), np.zeros(count, dtype=np.bool_))
         with mine.room() as room:
             kernels.matrix_sweeps(mine.shape, self.tables, codes, mine.rows_at_once, room, books, totals)
         return books.scale, books.doubtful

@@ -388,10 +388,14 @@ class HiddenTreeWork(NamedTuple):
 
 
 class HiddenTreeRows(NamedTuple):
-    """Per row: its likelihood exp(scale) * rest, and whether it may have underflowed."""
+    """Per row: its likelihood exp(scale) * rest, and whether it may have underflowed.
+
+    margin   how far states that were lost are below the others, at least, as a logarithm; inf without lost states
+    """
 
     scale: np.ndarray
     rest: np.ndarray
+    margin: np.ndarray
     doubtful: np.ndarray
 
 

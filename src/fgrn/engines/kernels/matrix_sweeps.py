@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .basics import inner, kernel
+from .basics import LEAST_MARGIN, inner, kernel
 from .blas import add_cross_product, matrix_product
-from .vectors import copied, increased, scaled, set_all, summed, times
+from .vectors import copied, increased, least, scaled, set_all, summed, times
 
 VANISHING = 1e-200
 """A sum below this, of a product of which each factor is divided by its sum, may have lost a state."""
@@ -23,15 +23,31 @@ LEAST_FACTOR, LARGEST_FACTOR = 1e-100, 1e100
 BETWEEN = 16
 """Factors that are multiplied before the product is divided by its sum."""
 
+TINY, LOG_TINY = 1e-300, np.log(1e-300)
+"""A state of a product below this has lost digits, or is lost."""
+
+IMPOSSIBLE = 1e-270
+"""A message below this stands for zero: a link between two states that the table rules out (`matrices.LEAST`)."""
+
 
 @inner
-def divide_by_sum(x, at, count, row, books):
-    """Divide a product by its sum, a factor of the row's likelihood; a sum of zero marks the row as underflowed."""
+def divide_by_sum(x, at, count, lost, row, books):
+    """Divide a product by its sum, a factor of the row's likelihood; a sum of zero marks the row as underflowed.
+
+    So does a state that was lost before and might matter now. It had less than `TINY`, and every later sum below one
+    may bring it nearer to the others: how near is the margin of the row, a logarithm.
+    """
     total = summed(x, at, count)
     if not total > VANISHING:
         books.doubtful[row] = True
         set_all(x, at, 1.0 / count, count)
         return
+    if books.margin[row] < np.inf or lost:
+        books.margin[row] += min(np.log(total), 0.0)
+        if lost:
+            books.margin[row] = min(books.margin[row], np.log(total) - LOG_TINY)
+        if books.margin[row] < LEAST_MARGIN:
+            books.doubtful[row] = True
     scaled(x, at, 1.0 / total, count)
     if not LEAST_FACTOR < total < LARGEST_FACTOR:
         books.scale[row] += np.log(total)
@@ -43,27 +59,62 @@ def divide_by_sum(x, at, count, row, books):
 
 
 @inner
+def lost_a_state(tree, clique, tables, codes, row, r, rows, work, leaves_end, children_end):
+    """Return whether a state of a product underflowed, and is not one that a factor so far rules out."""
+    size = tree.size[clique]
+    at = tree.start[clique] * rows + r * size
+    for s in range(size):
+        if work.up[at + s] >= TINY:
+            continue
+        is_ruled_out = False
+        for leaf in range(tree.leaves[clique], leaves_end):
+            code = codes[row, tree.leaf_column[leaf]] if tree.leaf_column[leaf] >= 0 else -1
+            if code >= 0 and tables.transposed[tree.leaf_table[leaf] + code * size + s] == 0.0:
+                is_ruled_out = True
+                break
+        for number in range(tree.children[clique], children_end):
+            if work.message[tree.message[tree.child[number]] * rows + r * size + s] < IMPOSSIBLE:
+                is_ruled_out = True
+                break
+        if not is_ruled_out:
+            return True
+    return False
+
+
+@inner
+def end_factors(tree, clique, tables, codes, row, r, rows, work, leaves_end, children_end, books):
+    """Divide a product by its sum after some factors, those of leaves and children before the given numbers."""
+    size = tree.size[clique]
+    at = tree.start[clique] * rows + r * size
+    lost = least(work.up, at, size) < TINY and lost_a_state(
+        tree, clique, tables, codes, row, r, rows, work, leaves_end, children_end
+    )
+    divide_by_sum(work.up, at, size, lost, row, books)
+
+
+@inner
 def product_below(tree, clique, tables, codes, first, rows, work, books):
     """Multiply the table columns of the leaves of a clique and the messages of its children, in each row."""
     size = tree.size[clique]
+    leaves, children = tree.leaves[clique + 1], tree.children[clique]
     for r in range(rows):
         row, at = first + r, tree.start[clique] * rows + r * size
         set_all(work.up, at, 1.0, size)
         factors = 0
-        for leaf in range(tree.leaves[clique], tree.leaves[clique + 1]):
+        for leaf in range(tree.leaves[clique], leaves):
             code = codes[row, tree.leaf_column[leaf]] if tree.leaf_column[leaf] >= 0 else -1
             if code >= 0:
                 times(work.up, at, tables.transposed, tree.leaf_table[leaf] + code * size, size)
                 factors += 1
                 if factors % BETWEEN == 0:
-                    divide_by_sum(work.up, at, size, row, books)
-        for number in range(tree.children[clique], tree.children[clique + 1]):
+                    end_factors(tree, clique, tables, codes, row, r, rows, work, leaf + 1, children, books)
+        for number in range(children, tree.children[clique + 1]):
             child = tree.child[number]
             times(work.up, at, work.message, tree.message[child] * rows + r * size, size)
             factors += 1
             if factors % BETWEEN == 0:
-                divide_by_sum(work.up, at, size, row, books)
-        divide_by_sum(work.up, at, size, row, books)
+                end_factors(tree, clique, tables, codes, row, r, rows, work, leaves, number + 1, books)
+        end_factors(tree, clique, tables, codes, row, r, rows, work, leaves, tree.children[clique + 1], books)
 
 
 @inner
@@ -77,7 +128,7 @@ def root_posterior(tree, root, tables, first, rows, work, books, totals):
         row = first + r
         times(work.up, at, tables.prior, 0, size)
         total = summed(work.up, at, size)
-        if total > VANISHING * largest:
+        if total > VANISHING * largest and books.margin[row] + min(np.log(total), 0.0) > LEAST_MARGIN:
             books.scale[row] += np.log(total)
             scaled(work.up, at, totals.weights[row] / total, size)
         else:
