@@ -418,7 +418,7 @@ def test_people_are_told_once_that_kernels_are_compiled(
     for kernel in (rain, shops):
         assert cache.KernelCache(kernel).load_overload("signature", context) is None
     told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert len(told) == 1 and "rain, ...), once on this machine" in told[0]
+    assert len(told) == 1 and "rain, ...), each once on this machine" in told[0]
 
 
 def test_more_hidden_states_than_can_be_learnt_are_refused_at_once(

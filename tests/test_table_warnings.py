@@ -513,3 +513,38 @@ def test_other_columns_of_small_tables_are_no_identifiers(column: list[Any]) -> 
         fgrn.LatentClassModel(2, n_epochs=1).fit(few)  # so few rows may well differ
         schema = fgrn.Schema.infer({"id": IDENTIFIERS[0]})  # the user has decided
         fgrn.LatentClassModel(2, n_epochs=1, schema=schema).fit({"id": IDENTIFIERS[0]})
+
+
+@pytest.mark.parametrize("first", [0, 1, 1000])
+def test_numbers_that_count_the_rows_are_warned_of(first: int) -> None:
+    numbers = np.random.default_rng(0).permutation(np.arange(first, first + 300))
+    table = {"a": ["x", "y", "y"] * 100, "n": numbers}
+    with pytest.warns(
+        fgrn.TableWarning, match="'n': its whole numbers count the rows: an identifier\\? If so, leave it"
+    ):
+        fgrn.NaiveBayesClassifier().fit(table, ["p", "q"] * 150)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [np.arange(300) / 10, np.arange(300) * 2, np.arange(300) % 299, [None, *range(299)], np.r_[np.nan, np.arange(299)]],
+)
+def test_other_numbers_are_measured(numbers: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fgrn.NaiveBayesClassifier().fit({"a": ["x", "y", "y"] * 100, "n": numbers}, ["p", "q"] * 150)
+
+
+def test_levels_that_end_with_a_space_are_warned_of() -> None:
+    table = {"x": ["no", "no "] * 30, "y": [" a", "b", "c"] * 20, "z": ["u v", "w"] * 30}
+    told = (
+        "Column 'x': 'no ' begins or ends with a space, and is not the same word as without it. 1 more column has such"
+    )
+    with pytest.warns(fgrn.TableWarning, match=told):
+        fgrn.NaiveBayesClassifier().fit(table, ["p", "q"] * 30)
+
+
+def test_many_dates_that_repeat_are_called_dates() -> None:
+    days = [f"2024-{month:02}-{day:02}" for month in range(1, 7) for day in range(1, 21)] * 5
+    with pytest.warns(fgrn.ManyLevelsWarning, match="levels are many, and are dates.*Make a number or a part of them"):
+        fgrn.NaiveBayesClassifier().fit({"day": days}, ["p", "q"] * 300)

@@ -33,7 +33,7 @@ from ..tables import frames, one_row
 from ..tables.encoded import EncodedTable, Evidence, NamedStates
 from ..tables.frames import Coded
 from ..tables.schema import MOST_LEVELS, UNSEEN, Schema
-from ..tables.table_warnings import warn_of_identifiers
+from ..tables.table_warnings import warn_of_identifiers, warn_of_spaces
 from ._convergence import warn_if_not_converged
 from ._decision import Decision
 from ._hidden_names import HiddenNames
@@ -236,8 +236,9 @@ class LatentEstimator(HiddenNames):
         if classes is not None:
             self._set_classes(classes)
         self.schema_ = self._read_schema(columns, weights)
-        if self.schema is None and frames.row_count(columns) <= MOST_LEVELS:  # of more rows, words are refused
-            warn_of_identifiers(self.schema_.values(), columns)
+        if self.schema is None:
+            warn_of_identifiers(self.schema_.values(), columns, MOST_LEVELS)
+            warn_of_spaces(self.schema_.values())
         table = self._encoded(self.schema_.codes(columns, self.unseen), weights, classes)
         self._take_units(table)
         return table

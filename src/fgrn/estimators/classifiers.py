@@ -68,11 +68,11 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
             given the class, see `fgrn.hidden_tree`; for wide tables, such as images. "auto": the better of "per_class"
             and "tan" with n_hidden="auto" and criterion="log_loss", else "shared"; never "tree", which takes longer on
             most tables, and had the smaller log-loss on few of those that were tried. Default: "auto".
-        refine: whether to learn tables that predict the class, beside those that describe the rows: "auto": if that
-            reduces the log-loss of held-out rows; with shared states never, and True or a number is an error. With
-            "tree" only if True or a number; "auto" then fits only a temperature. A number is the strength of the
-            penalty that shrinks them to tables that do not depend on the class; otherwise several strengths are
-            compared. Default: "auto".
+        refine: whether to try tables that are learnt again to predict the class, beside those that describe the rows;
+            they are used if that reduces the log-loss of held-out rows. "auto": yes, but not with "tree", where only a
+            temperature is fitted, and not with shared states, with which True or a number is an error. A number is the
+            one strength to try of the penalty that shrinks them to tables that do not depend on the class; otherwise
+            several strengths are compared. Default: "auto".
         n_epochs: the maximum number of epochs of EM. Default: 500.
         cycles: updates of each table per epoch; 1 is the incremental algorithm of the paper, more the batch algorithm.
             Default: 1.
@@ -89,10 +89,10 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
             "bic", "aic" or "held_out", which measure how well all columns are described. Default: "log_loss".
         max_hidden: for n_hidden="auto": the largest number of states to try. Default: 64.
         max_seconds: the approximate time of `fit` after the table is read: choosing, calibrating and learning from all
-            rows. The first candidate is always tried, the best one is learnt for nine epochs at least, and refinement
-            is always finished, but for rows with missing values only as time allows. None for a limit of work that does
-            not depend on the clock: about 2 s of CPU time for a few rows, 8 s for 10,000, and as long as it takes to
-            learn from more than 20,000. Default: None.
+            rows. The first candidate is always tried, the best one is learnt for nine epochs at least, and a refinement
+            that was begun is finished, but for rows with missing values only as time allows. None for a limit of work
+            that does not depend on the clock: about 2 s of CPU time for a few rows, 8 s for 10,000, and as long as it
+            takes to learn from more than 20,000. Default: None.
         n_bins: the number of bins of a column with many distinct numbers; "auto": 10, or 5 with fewer than 100 rows,
             unless another of 5, 10 and 20 has a smaller held-out log-loss by three standard errors; not tried on
             tables that are not in memory. Default: "auto".
@@ -106,7 +106,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         effective_size: for `partial_fit`: the largest total weight of all earlier rows, in rows, so that the model
             follows data that change with time; None for no limit. Default: None.
         engine: "auto", "cpu", "reference" or "torch". Default: "auto".
-        random_state: the seed or generator of the random starts. Default: None.
+        random_state: the seed, or a `numpy.random.RandomState`, of the random starts. Default: None.
         checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
             Default: None.
         verbose: whether to show progress. Default: 0.
@@ -119,8 +119,8 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         history_: the History of learning: log-likelihood per epoch, convergence, execution.
         n_hidden_: the total number of states of the hidden variable, over all classes.
         structure_: "shared", "per_class", "tan" or "tree".
-        decision_network_: the Network that predicts the class: `network_` with tables that were refined for it, if that
-            helped. Everything else (class profiles, imputed rows, likelihoods) is computed by `network_`.
+        decision_network_: the Network that predicts the class, only if tables were refined for it: `network_` with
+            these. Everything else (class profiles, imputed rows, likelihoods) is computed by `network_`.
         second_decision_network_: another one, refined in the other way, if the geometric mean of both predictions was
             better: a prediction then uses both, and takes twice the time.
         decision_weight_: how much they count in a row of `known` values beside `network_`, in a geometric mean: with

@@ -41,7 +41,7 @@ class DeepLatentClassifier(LatentClassifierBase):
         effective_size: for `partial_fit`: the largest total weight of all earlier rows, in rows, so that the model
             follows data that change with time; None for no limit. Default: None.
         engine: "auto", "cpu", "reference" or "torch". Default: "auto".
-        random_state: the seed or generator of the random starts. Default: None.
+        random_state: the seed, or a `numpy.random.RandomState`, of the random starts. Default: None.
         checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
             Default: None.
         verbose: whether to show progress. Default: 0.

@@ -69,7 +69,7 @@ class HiddenMarkovModel(DensityMixin, SequenceTables):  # type: ignore[misc]
         unseen: how to treat a level that did not occur in training: "unknown", as a missing value with a warning, or
             "error". Default: "unknown".
         engine: "auto", "cpu", "reference" or "torch". Default: "auto".
-        random_state: the seed or generator of the random starts, and of `sample`. Default: None.
+        random_state: the seed, or a `numpy.random.RandomState`, of the random starts, and of `sample`. Default: None.
         checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
             Default: None.
         verbose: whether to show progress. Default: 0.

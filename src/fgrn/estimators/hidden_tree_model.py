@@ -87,7 +87,8 @@ class HiddenTreeModel(DensityMixin, LatentTransformer):  # type: ignore[misc]
         engine: "auto", or the name of an engine. Default: "auto".
         device: the device that the engine computes on, such as "cuda", if it has a choice. Default: None.
         precision: the floating-point type of the engine, such as "float32", if it has a choice. Default: None.
-        random_state: the seed or generator of the random start, the batches and the held-out rows. Default: None.
+        random_state: the seed, or a `numpy.random.RandomState`, of the random start, the batches and the held-out rows.
+            Default: None.
         checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed; trees that
             share tables are stored up to 1 GiB, see `tree_mixture`. Default: None.
         verbose: whether to show progress. Default: 0.

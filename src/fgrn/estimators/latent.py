@@ -144,7 +144,7 @@ class LatentClassModel(DensityMixin, ContinuousColumns, ExternalVariables, Choos
             continuous columns: ("fixed", column, class, "mean", value), or "variance", and
             ("equal", (column, class, "mean"), (column, class, "mean"), ...). Default: None.
         engine: "auto", "cpu", "reference" or "torch". Default: "auto".
-        random_state: the seed or generator of the random starts. Default: None.
+        random_state: the seed, or a `numpy.random.RandomState`, of the random starts. Default: None.
         checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
             Default: None.
         verbose: whether to show progress. Default: 0.
@@ -352,7 +352,7 @@ class DiscreteICA(LatentTransformer):
         effective_size: for `partial_fit`: the largest total weight of all earlier rows, in rows, so that the model
             follows data that change with time; None for no limit. Default: None.
         engine: "auto", "cpu", "reference" or "torch". Default: "auto".
-        random_state: the seed or generator of the random starts. Default: None.
+        random_state: the seed, or a `numpy.random.RandomState`, of the random starts. Default: None.
         checkpoint: a file, or a `Checkpoint`, that stores the progress of `fit`, so that it can be resumed.
             Default: None.
         verbose: whether to show progress. Default: 0.

@@ -132,14 +132,16 @@ def _with_other(
     while other in levels or other in missing:
         other += "_"
     share = sum(frequent[level] for level in ranked[most - 1 :]) / max(sum(frequent.values()), 1e-300)
-    spelt = number_spelling(levels)
+    spelt, dates = number_spelling(levels), table_warnings.are_dates(levels)
+    what = ", and are dates" if dates else "" if spelt is None else f", and are {spelt.what}"
+    instead = table_warnings.PART_OF_DATE if dates else "" if spelt is None else spelt.remedy
     warn(
-        f"{len(levels):,} levels are many{'' if spelt is None else f', and are {spelt.what}'}. "
+        f"{len(levels):,} levels are many{what}. "
         f"The {len(levels) - most + 1:,} rarest, in {share:.1%} of the rows, are one "
         f"level, {other!r}.",
         ManyLevelsWarning,
         column=name,
-        remedies=("" if spelt is None else spelt.remedy, Remedy("keep them all", max_levels=len(levels))),
+        remedies=(instead, Remedy("keep them all", max_levels=len(levels))),
     )
     return Column(name, (*(_storable_level(level, name) for level in kept), other), missing=missing, other=other)
 

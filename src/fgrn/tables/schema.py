@@ -244,7 +244,7 @@ class Schema(Mapping[str, Column]):
         told = [_unseen_text(self[name], found) for name, found in strange.items()]
         rest = [f"Column {name!r}: {text}" for name, text in zip(strange, told, strict=True)][1:MOST_UNSEEN_LISTED]
         left = len(told) - MOST_UNSEEN_LISTED
-        more = [f"{left:,} more columns have such values."] if left > 0 else []
+        more = [counted(left, "more column has such values.", "more columns have such values.")] if left > 0 else []
         name, found = next(iter(strange.items()))
         return {"message": " ".join([told[0], *rest, *more]), "column": name, "value": next(iter(found))}
 

@@ -20,6 +20,9 @@ from .number_spelling import number_spelling
 DATE = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})(?!\d)")
 """How a date begins: 2024-03-01, 1.3.2024 or 03/01/2024."""
 
+PART_OF_DATE = "make a number or a part of them a column, such as the year, the month or the weekday"
+"""What to do with a column of dates."""
+
 MOST_LISTED = 3
 """The most columns that one warning lists."""
 
@@ -127,11 +130,21 @@ def identifier_warning(name: str, counts: Mapping[Any, int], rows: int) -> Table
     known = sum(counts.values())
     if rows <= FEW_ROWS or len(counts) <= DIFFERENT * known or any(map(_is_measured, counts)):
         return None
-    return TableWarning(
-        f"{'every' if len(counts) == known else 'nearly every'} value is different: an identifier?",
-        column=name,
-        remedies=Remedy("if so, leave it out", "", drop=name),
-    )
+    return _identifier(name, f"{'every' if len(counts) == known else 'nearly every'} value is different")
+
+
+def _identifier(name: str, why: str) -> TableWarning:
+    """Return the warning of a column that may be an identifier."""
+    return TableWarning(f"{why}: an identifier?", column=name, remedies=Remedy("if so, leave it out", "", drop=name))
+
+
+def _counts_rows(values: Any) -> bool:
+    """Return whether a column of numbers is 1, 2, 3, ... from some number on, in any order, without missing values."""
+    if not frames.is_numbers(values) or len(values) <= FEW_ROWS:
+        return False
+    low, high = values.min(), values.max()
+    whole = high - low == len(values) - 1 and bool((values == np.round(values)).all())  # False with NaN
+    return whole and len(np.unique(values)) == len(values)
 
 
 def _is_measured(value: Any) -> bool:
@@ -139,22 +152,51 @@ def _is_measured(value: Any) -> bool:
     return isinstance(value, (float, np.floating)) and not float(value).is_integer()
 
 
-def warn_of_identifiers(found: Iterable[Column], values: Mapping[str, Any]) -> None:
-    """Warn of columns of words that look like identifiers, and have few enough values to be learnt.
+def warn_of_identifiers(found: Iterable[Column], values: Mapping[str, Any], few: int) -> None:
+    """Warn of columns that look like identifiers, and are learnt: of few words, or numbers that count the rows.
 
-    Numbers are put into bins, where nearly all of a small table are different: they may be measured.
+    Other numbers in bins, of which nearly all are different, may be measured.
 
     Args:
         found: the columns of the schema.
         values: the same columns as they were read.
+        few: the rows of a table, at most, in which all words may be different; of more rows they are refused.
     """
     for column in found:
-        if column.levels and not column.is_binned and not isinstance(values[column.name], Distinct):
+        if not column.levels or isinstance(values[column.name], Distinct):
+            continue
+        if column.is_binned:
+            if _counts_rows(values[column.name]):
+                warn(_identifier(column.name, "its whole numbers count the rows"), TableWarning)
+        elif frames.row_count(values) <= few:
             counts = count_values(values[column.name])
             known = {value: count for value, count in counts.items() if not column.is_missing(value)}
             warning = identifier_warning(column.name, known, frames.row_count(values))
             if warning is not None:
                 warn(warning, TableWarning)
+
+
+def warn_of_spaces(found: Iterable[Column]) -> None:
+    """Warn of levels that begin or end with a space, which cannot be seen where they are shown."""
+    spaced = {
+        column.name: [level for level in column.levels if isinstance(level, str) and level != level.strip()]
+        for column in found
+    }
+    spaced = {name: levels for name, levels in spaced.items() if levels}
+    if not spaced:
+        return
+    (name, levels), *others = spaced.items()
+    more = counted(len(others), "more column has such levels.", "more columns have such levels.")
+    what = "begins or ends with a space, and is" if len(levels) == 1 else "begin or end with a space, and are"
+    same = "the same word" if len(levels) == 1 else "the same words"
+    warn(
+        f"{shortened([repr(level) for level in levels], 4)} {what} not {same} as without it."
+        f"{f' {more}' if others else ''}",
+        TableWarning,
+        column=name,
+        value=levels[0],
+        remedies="strip them (pandas: frame[column].str.strip()), in training and in prediction",
+    )
 
 
 def warn_of_names_like_values(columns: Iterable[Column]) -> None:
@@ -220,6 +262,11 @@ def _no_text(value: str, **place: Any) -> SchemaError:
     )
 
 
+def are_dates(levels: Iterable[Any]) -> bool:
+    """Return whether all levels are words that begin with a date."""
+    return all(isinstance(level, str) and DATE.match(level) for level in levels)
+
+
 def too_many_levels(name: str, levels: Sequence[Any], rows: int, what: str, unused: bool) -> SchemaError:
     """Return the error for a column of words with more levels than are allowed.
 
@@ -233,12 +280,8 @@ def too_many_levels(name: str, levels: Sequence[Any], rows: int, what: str, unus
         unused: whether no row has some of them.
     """
     many, out = f"{len(levels):,} {what} in {counted(rows, 'row')}", Remedy("leave it out", "", drop=name)
-    if all(isinstance(level, str) and DATE.match(level) for level in levels):
-        return SchemaError(
-            f"{many} are dates.",
-            column=name,
-            remedies=("make a number or a part of them a column, such as the year, the month or the weekday", out),
-        )
+    if are_dates(levels):
+        return SchemaError(f"{many} are dates.", column=name, remedies=(PART_OF_DATE, out))
     if (spelt := number_spelling(levels)) is not None:
         return SchemaError(
             f"{many} are {spelt.what}.",

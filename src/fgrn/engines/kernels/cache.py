@@ -92,7 +92,9 @@ class KernelCache(NullCache):  # type: ignore[misc]  # numba is not typed
             return found
         if not _Said.compiling:
             _Said.compiling = True
-            LOG.warning("fgrn is compiling kernels (%s, ...), once on this machine: a few seconds", self.kernel_name)
+            LOG.warning(
+                "fgrn is compiling kernels (%s, ...), each once on this machine: a few seconds", self.kernel_name
+            )
         if (process := COMPILING.pop(self.kernel_name, None)) is not None:
             found = self._awaited(process, name, target_context)
         if found is None:
