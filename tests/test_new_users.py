@@ -576,7 +576,7 @@ def test_what_a_selection_prints_can_be_read_alone() -> None:
     from fgrn.learning.criteria import ClassCandidate, ClassSelection
 
     found = ClassSelection((ClassCandidate("tan", 2, 4, "independence", 3.0, 0.5, 0.01, 20),), dropped=1)
-    text = str(found)
+    text = " ".join(str(found).split())
     assert "1 more candidate was dropped" in text
     assert "tables that do not depend on the class (independence)" in text
     assert "refined:" not in str(ClassSelection((ClassCandidate("tan", 2, 4, "", 0.0, 0.5, 0.01, 20),)))

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from sklearn.base import clone
 
 import fgrn
+from fgrn.core import progress
 from fgrn.core.labels import plain_number, shown_number
 from fgrn.core.printing import WIDEST_COLUMN, equations, listed, memory_size, shortened_to_cells, text_table
+from fgrn.learning.criteria import ClassCandidate, ClassSelection
 from fgrn.tables.columns import bin_labels
 
 
@@ -119,3 +123,31 @@ def test_sizes_of_memory_have_the_unit_that_suits_them() -> None:
     assert [memory_size(size) for size in sizes] == [
         "0 bytes", "1023 bytes", "1.0 KiB", "1.5 MiB", "1.0 GiB", "3,072.0 GiB",
     ]  # fmt: skip
+
+
+def test_notes_of_what_was_tried_fit_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = [ClassCandidate("per_class", 2, 4, "fit", 1.0, 0.5, 0.01, 100) for _ in range(3)]
+    selection = ClassSelection(tuple(tried), dropped=2, unfinished=("per_class",))
+    monkeypatch.delenv("COLUMNS", raising=False)
+    long = str(selection)
+    monkeypatch.setenv("COLUMNS", "80")
+    notes = str(selection).partition("log-loss: ")[2]
+    assert max(map(len, notes.splitlines())) <= 80 < max(map(len, long.splitlines()))
+    assert str(selection).split() == long.split()
+
+
+@pytest.mark.parametrize("model", [fgrn.LatentClassifier(), fgrn.LatentClassModel(2), fgrn.LatentClassModel("auto")])
+def test_verbose_learning_tells_a_log_how_far_it_is(
+    model: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in progress.LIKE_A_TERMINAL:
+        monkeypatch.delenv(name, raising=False)
+    table = {"a": ["x", "y", "z", "x"] * 20, "b": ["p", "q"] * 40}
+    for pause in (progress.LOG_PAUSE, 0.0):
+        monkeypatch.setattr(progress, "LOG_PAUSE", pause)
+        capsys.readouterr()
+        clone(model).set_params(verbose=1, random_state=0).fit(table, ["u", "v", "v", "u"] * 20)
+        said = capsys.readouterr().err
+        assert ("log-likelihood" in said or "tried; now" in said) == (pause == 0)
+        clone(model).set_params(random_state=0).fit(table, ["u", "v", "v", "u"] * 20)
+        assert not capsys.readouterr().err

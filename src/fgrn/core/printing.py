@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 
 from .exceptions import shortened, visible
@@ -27,6 +28,12 @@ def terminal_width() -> int | None:
     if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal():
         return max(shutil.get_terminal_size().columns, 2 * NARROWEST_COLUMN)
     return None
+
+
+def wrapped(text: str) -> str:
+    """Return a sentence in lines that fit the terminal, from the second on indented; as it is if there is none."""
+    width = terminal_width()
+    return text if width is None else textwrap.fill(text, width, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def room_beside(texts: Sequence[str], more: int) -> int:

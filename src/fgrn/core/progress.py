@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias
 
@@ -19,6 +20,9 @@ LIKE_A_TERMINAL = ("FORCE_COLOR", "TTY_COMPATIBLE")
 
 NOTEBOOK_PAUSE = 0.1
 """Least seconds between two updates of a line in a notebook: each update is a message to the browser."""
+
+LOG_PAUSE = 10.0
+"""Seconds between two lines in a log."""
 
 
 class ProgressReporter(Protocol):
@@ -46,6 +50,47 @@ def on_terminal() -> bool:
     return Console(stderr=True).is_terminal
 
 
+class ProgressLine(Protocol):
+    """Where progress is told in words instead of a bar."""
+
+    def show(self, text: str) -> None:
+        """Tell how far it is, if the last time was long enough ago."""
+
+    def end(self) -> None:
+        """End a step."""
+
+    def note(self, text: str) -> None:
+        """Show a message."""
+
+
+def progress_line() -> ProgressLine | None:
+    """Return where progress is told in words: in a notebook, or where stderr is no terminal; None where a bar is."""
+    if in_notebook():
+        return NotebookLine()
+    return None if on_terminal() else LogLines()
+
+
+class LogLines:
+    """Lines on stderr that is no terminal, such as a log file: one every LOG_PAUSE seconds, the first after as many."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + LOG_PAUSE
+
+    def show(self, text: str) -> None:
+        """See `ProgressLine`."""
+        if time.monotonic() >= self._next:
+            self.note(text)
+            self._next = time.monotonic() + LOG_PAUSE
+
+    def end(self) -> None:
+        """See `ProgressLine`."""
+
+    def note(self, text: str) -> None:
+        """See `ProgressLine`."""
+        if sys.stderr:
+            print(text, file=sys.stderr, flush=True)
+
+
 class NotebookLine:
     """A line of text in a notebook that is overwritten in place; the last text stays."""
 
@@ -67,6 +112,11 @@ class NotebookLine:
             sys.stdout.flush()
         self._text, self._longest, self._next = "", 0, 0.0
 
+    def note(self, text: str) -> None:
+        """See `ProgressLine`."""
+        self.end()
+        print(text)
+
     def _write(self) -> None:
         self._longest = max(self._longest, len(self._text))
         sys.stdout.write("\r" + self._text.ljust(self._longest))
@@ -74,12 +124,11 @@ class NotebookLine:
 
 
 class ReadingProgress:
-    """A `ProgressReporter` with a bar on stderr, or a line of a notebook, for each step; or silent."""
+    """A `ProgressReporter` with a bar on stderr, or lines of text, for each step; or silent."""
 
     def __init__(self, verbose: int | bool) -> None:
-        self._line = NotebookLine() if verbose and in_notebook() else None
-        self._is_shown = bool(verbose) and self._line is None
-        self._has_bar = self._is_shown and on_terminal()
+        self._line = progress_line() if verbose else None
+        self._has_bar = bool(verbose) and self._line is None
         self._bar: Any = None
         self._what = ""
 
@@ -96,11 +145,10 @@ class ReadingProgress:
     def note(self, text: str) -> None:
         """See `ProgressReporter`."""
         if self._line is not None:
-            self._line.end()
-            print(visible(text))
+            self._line.note(visible(text))
         elif self._bar is not None:
             self._bar.console.print(visible(text), soft_wrap=True, markup=False, highlight=False)
-        elif self._is_shown:
+        elif self._has_bar:
             print(visible(text), file=sys.stderr)
 
     def __call__(self, what: str, done: int, total: int) -> None:
@@ -125,7 +173,7 @@ class ReadingProgress:
 
 
 class LearningProgress:
-    """Context manager and watcher of learning: a bar on a terminal, or a line of a notebook."""
+    """Context manager and watcher of learning: a bar on a terminal."""
 
     in_any_order = True  # starts may be run at the same time
     needs_every_epoch = False  # see `fgrn.flow.em.Watcher`
@@ -142,19 +190,20 @@ class LearningProgress:
             TextColumn("{task.fields[score]}"),
             TimeElapsedColumn(),
         ]
-        self._what = what or "learning"
-        self._line = NotebookLine() if in_notebook() else None
-        self._bar = Bar(*columns, console=Console(stderr=True), transient=True, disable=self._line is not None)
-        self._task = self._bar.add_task(self._what, total=epochs * starts, score="")
-        self._epochs, self._starts, self._stop, self._done = epochs, starts, stop, 0
+        self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
+        self._task = self._bar.add_task(what, total=epochs * starts, score="")
+        self._epochs, self._stop, self._done = epochs, stop, 0
 
     @staticmethod
     def of(
         verbose: int | bool, epochs: int, starts: int, what: str = "", stop: StopCondition = None
-    ) -> LearningProgress | SilentProgress:
-        """Return a progress display, or a silent one if `verbose` is false or it would not be seen."""
-        is_seen = verbose and (in_notebook() or on_terminal())
-        return LearningProgress(epochs, starts, what, stop) if is_seen else SilentProgress(stop)
+    ) -> LearningProgress | ProgressInWords | SilentProgress:
+        """Return a display of the progress, or a silent one if `verbose` is false."""
+        if not verbose:
+            return SilentProgress(stop)
+        line = progress_line()
+        kind = LearningProgress if line is None else partial(ProgressInWords, line)
+        return kind(epochs, starts, what or "learning", stop)
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -164,17 +213,36 @@ class LearningProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._bar.stop()
-        if self._line is not None:
-            self._line.end()
 
     def __call__(self, start: int, epoch: int, per_row: float) -> bool:
         """See `fgrn.flow.em.Watcher`."""
-        if self._line is not None:
-            run = f"start {start + 1:,} of {self._starts:,}, " if self._starts > 1 else ""
-            epochs = f"epoch {epoch + 1:,} of at most {self._epochs:,}"
-            self._line.show(f"{self._what}: {run}{epochs}, log-likelihood {per_row:.4f} per row")
         self._done = max(self._done, start * self._epochs + epoch + 1)
         self._bar.update(self._task, completed=self._done, score=f"log-likelihood {per_row:.4f} per row")
+        return self._stop is not None and self._stop()
+
+
+class ProgressInWords:
+    """Context manager and watcher of learning that tells of it in words."""
+
+    in_any_order = True
+    needs_every_epoch = False
+
+    def __init__(self, line: ProgressLine, epochs: int, starts: int, what: str, stop: StopCondition = None) -> None:
+        self._line, self._epochs, self._starts, self._what, self._stop = line, epochs, starts, what, stop
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._line.end()
+
+    def __call__(self, start: int, epoch: int, per_row: float) -> bool:
+        """See `fgrn.flow.em.Watcher`."""
+        run = f"start {start + 1:,} of {self._starts:,}, " if self._starts > 1 else ""
+        epochs = f"epoch {epoch + 1:,} of at most {self._epochs:,}"
+        self._line.show(f"{self._what}: {run}{epochs}, log-likelihood {per_row:.4f} per row")
         return self._stop is not None and self._stop()
 
 
@@ -204,7 +272,9 @@ class TimedProgress:
     in_any_order = True
     needs_every_epoch = False
 
-    def __init__(self, shown: LearningProgress | SilentProgress, is_late: Callable[[], bool], least: int) -> None:
+    def __init__(
+        self, shown: LearningProgress | ProgressInWords | SilentProgress, is_late: Callable[[], bool], least: int
+    ) -> None:
         self._shown, self._is_late, self._least = shown, is_late, least
 
     def __enter__(self) -> Self:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.printing import html_table
+from ..core.printing import html_table, wrapped
 from ..tables.outputs import frame_of_records
 
 HELD_OUT = 5
@@ -183,10 +183,11 @@ class Selection:
         text = _text_table(*self._rows())
         if self._has_held_out:
             share = 1 - 1 / HELD_OUT
-            text += (
-                f"\nlog-likelihood and criteria: of the {share:.0%} of the rows that were learnt from; held out: the "
+            note = (
+                f"log-likelihood and criteria: of the {share:.0%} of the rows that were learnt from; held out: the "
                 "log-likelihood of a row of the others"
             )
+            text += f"\n{wrapped(note)}"
         return text
 
     __repr__ = __str__
@@ -311,7 +312,7 @@ class ClassSelection:
         return notes
 
     def __str__(self) -> str:
-        return "\n".join([_text_table(*self._rows()), *self._notes])
+        return "\n".join([_text_table(*self._rows()), *map(wrapped, self._notes)])
 
     __repr__ = __str__
 

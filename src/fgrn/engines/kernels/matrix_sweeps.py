@@ -59,7 +59,7 @@ def divide_by_sum(x, at, count, lost, row, books):
 
 
 @inner
-def lost_a_state(tree, clique, tables, codes, row, r, rows, work, leaves_end, children_end):
+def loses_a_state(tree, clique, tables, codes, row, r, rows, work, leaves_end, children_end):
     """Return whether a state of a product underflowed, and is not one that a factor so far rules out."""
     size = tree.size[clique]
     at = tree.start[clique] * rows + r * size
@@ -86,7 +86,7 @@ def end_factors(tree, clique, tables, codes, row, r, rows, work, leaves_end, chi
     """Divide a product by its sum after some factors, those of leaves and children before the given numbers."""
     size = tree.size[clique]
     at = tree.start[clique] * rows + r * size
-    lost = least(work.up, at, size) < TINY and lost_a_state(
+    lost = least(work.up, at, size) < TINY and loses_a_state(
         tree, clique, tables, codes, row, r, rows, work, leaves_end, children_end
     )
     divide_by_sum(work.up, at, size, lost, row, books)
