@@ -10,7 +10,20 @@ import numpy as np
 
 from ..core.variable import Variable
 from .placement import GAP
-from .style import BELIEF, GREY, INK, LINE, PALE, PAPER, cut_to_width, percent, readable, width_of, wrap_to_width
+from .style import (
+    BELIEF,
+    GREY,
+    INK,
+    LINE,
+    PALE,
+    PAPER,
+    cut_all_to_width,
+    cut_to_width,
+    percent,
+    readable,
+    width_of,
+    wrap_to_width,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -153,7 +166,7 @@ class Card:
 
     def _draw_list(self, canvas: Canvas, left: float, y: float, width: float) -> None:
         size, inner = self.size - 0.5, width - 0.12
-        names = [cut_to_width(label, 0.46 * inner, size) for label in self.variable.labels]
+        names = cut_all_to_width(self.variable.labels, 0.46 * inner, size)
         start = left + 0.13 + max(width_of(name, size) for name in names)
         longest = left + width - 0.06 - width_of(">99%", size) - 0.05 - start
         tops = [y + 0.03 + number * ROW for number in range(len(self.values))]

@@ -16,7 +16,7 @@ from .style import (
     GREY,
     INK,
     PAPER,
-    cut_to_width,
+    cut_all_to_width,
     in_order_of_numbers,
     panels,
     percent,
@@ -78,7 +78,7 @@ def prototypes(
         weights = np.full(len(profiles), 1 / len(profiles))  # used to rank columns only
     telling = sorted(tables, key=lambda name: -_difference(tables[name], weights))[:most_columns]
     shown = {name: table for name, table in tables.items() if name in telling}
-    states = [cut_to_width(state, 1.02, 8) for state in profiles]
+    states = cut_all_to_width(list(profiles), 1.02, 8)
     wide = max(0.62 if len(states) <= 8 else 0.42, *(width_of(state, 8) + 0.16 for state in states))
     gutter = max(width_of(label, 8) for table in shown.values() for label in table.labels)
     size = (
@@ -241,7 +241,7 @@ def _column_profile(
     )  # fmt: skip
     given = {} if base is None else by_level(base[name])
     general = np.array([float(given.get(level, 0)) for level in levels])
-    labels = [cut_to_width(level, 1.3, 8) for level in levels]
+    labels = cut_all_to_width(levels, 1.3, 8)
     if len(levels) > MOST_DRAWN_LEVELS:
         order = np.argsort(-values.max(axis=1), kind="stable")
         kept, others = np.sort(order[: MOST_DRAWN_LEVELS - 1]), order[MOST_DRAWN_LEVELS - 1 :]

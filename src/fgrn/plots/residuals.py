@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .style import INK, PAPER, cut_to_width, panels, set_title, styled, width_of, write_in_cell
+from .style import INK, PAPER, cut_all_to_width, panels, set_title, styled, width_of, write_in_cell
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +33,7 @@ def residuals(found: BivariateResiduals, *, ax: Axes | None = None) -> Figure:
     written = count <= NUMBERS_UP_TO
     cell = SIDE if written else max(0.12, 8 / max(count, 1))
     side = max(cell * count, 1.8)
-    names = [cut_to_width(name, 1.4, 8) for name in found.names]
+    names = cut_all_to_width(found.names, 1.4, 8)
     longest = max((width_of(name, 8) for name in names), default=0)
     figure, (axes,) = panels(ax, (max(side + longest + 0.4, 3.2), side + longest + 0.9))
     colours = np.minimum(found.matrix / LARGE, 1.0)

@@ -79,7 +79,7 @@ def confusion(
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     cells = _cells(counts, normalise, ax)
     side = max(cells.side * len(names), 1.8)
-    short = [cut_to_width(name, 1.2, 8) for name in names]
+    short = cut_all_to_width(names, 1.2, 8)
     longest = max((width_of(name, 8) for name in short), default=0)
     turned = longest > side / max(len(names), 1) - 0.06
     figure, (axes,) = panels(ax, (max(side + longest + 0.7, 3.2), side + (longest if turned else 0.2) + 0.9))
