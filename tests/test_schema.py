@@ -242,3 +242,9 @@ def test_words_among_numbers_in_bins_are_unseen_values() -> None:
         codes = schema.codes(given)["x"].codes
     known = schema.codes({"x": [3, 12.5]})["x"].codes
     assert codes.tolist() == [known[0], -1, -1, known[1], -1, -1]
+    with pytest.raises(SchemaError, match="'old', 'young' are not numbers, in 3 rows"):
+        schema.codes(given, learning=True)
+    table = {"x": [*range(49), "old"], "y": ["a", "b"] * 25}
+    model = fgrn.NaiveBayesClassifier(schema=Schema.infer({"x": list(range(50)), "y": ["a", "b"] * 25}))
+    with pytest.raises(SchemaError, match="'old' is not a number, in 1 row"):
+        model.fit(table, ["p", "q"] * 25)

@@ -239,7 +239,7 @@ class LatentEstimator(HiddenNames):
         if self.schema is None:
             warn_of_identifiers(self.schema_.values(), columns, MOST_LEVELS)
             warn_of_spaces(self.schema_.values())
-        table = self._encoded(self.schema_.codes(columns, self.unseen), weights, classes)
+        table = self._encoded(self.schema_.codes(columns, self.unseen, learning=True), weights, classes)
         self._take_units(table)
         return table
 

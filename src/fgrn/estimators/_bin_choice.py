@@ -76,7 +76,7 @@ class ChoosingBins(LatentEstimator):
             return table, None
         schemas = {bins: _with_other_bins(usual, columns, weights, bins) for bins in BIN_COUNTS}
         self.schema_ = schemas[max(BIN_COUNTS)]
-        finest = self._encoded(self.schema_.codes(columns, self.unseen), weights, classes)
+        finest = self._encoded(self.schema_.codes(columns, self.unseen, learning=True), weights, classes)
         seed = self._seed()
         rows, budget = self._parted(finest, seed), None
         self.schema_ = usual
@@ -84,7 +84,7 @@ class ChoosingBins(LatentEstimator):
             budget = self._new_budget(rows)
             self.schema_ = self._best_schema(schemas, rows, self._bins(columns, weights), seed, budget)
         if self.schema_ != usual:
-            table = self._encoded(self.schema_.codes(columns, self.unseen), weights, classes)
+            table = self._encoded(self.schema_.codes(columns, self.unseen, learning=True), weights, classes)
         return table, budget
 
     def _best_schema(

@@ -420,20 +420,21 @@ def _ended(
     """
     begun, resumed = earlier
     values = start.parameters.values
-    was_noted = np.isin(np.arange(len(spec.layout.lines)), resumed.uncounted)
     is_still = unmoved(spec, values, begun.values, smoothing)
     if is_still.any():
         is_still &= ~unmoved(spec, before.values, begun.values, smoothing)
-    if was_noted.any():
+    if resumed.uncounted:
+        was_noted = np.isin(np.arange(len(spec.layout.lines)), resumed.uncounted)
         is_still |= unmoved(spec, values, resumed.parameters.values, smoothing) & was_noted
-    noted = sorted({*uncounted(spec, counts, smoothing), *np.flatnonzero(is_still).tolist()})
-    whole = np.repeat(is_still, np.diff(spec.layout.lines, append=spec.layout.size))
+    noted = {*uncounted(spec, counts, smoothing)}
     if is_still.any():
+        noted.update(np.flatnonzero(is_still).tolist())
+        whole = is_still[spec.layout.line_of]
         whole = np.append(whole, np.zeros(len(values) - len(whole), dtype=bool))  # not of continuous columns
         parameters = replace(start.parameters, values=np.where(whole, before.values, values))
         best = None if start.best is None else np.where(whole, before.values, start.best)
         start = replace(start, parameters=parameters, best=best)
-    return replace(start, uncounted=tuple(noted))
+    return replace(start, uncounted=tuple(sorted(noted)))
 
 
 def _has_converged(start: Start, objective: float, weight: float, rule: Rule) -> bool:

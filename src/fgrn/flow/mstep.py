@@ -187,7 +187,7 @@ def uncounted(spec: Specification, counts: np.ndarray, smoothing: Smoothing) -> 
         totals = counts.line_sums() + smoothing.line_counts
     else:
         totals = _cells_and_totals(spec, counts[: spec.layout.size], smoothing)[1]
-    return tuple(np.flatnonzero(_has_choice(spec) & (totals < LEAST_COUNT)).tolist())
+    return tuple(np.flatnonzero(spec.has_choice & (totals < LEAST_COUNT)).tolist())
 
 
 def unmoved(spec: Specification, one: np.ndarray, other: np.ndarray, smoothing: Smoothing) -> np.ndarray:
@@ -201,19 +201,7 @@ def unmoved(spec: Specification, one: np.ndarray, other: np.ndarray, smoothing: 
         moved = other.line_distances(one)
     else:
         moved = np.maximum.reduceat(np.abs(one - other)[: spec.layout.size], lines)
-    found: np.ndarray = _has_choice(spec) & (moved <= ROUNDING) & (smoothing.line_counts == 0)
-    return found
-
-
-def _has_choice(spec: Specification) -> np.ndarray:
-    """Return which lines are learnt and have more than one cell that may be positive."""
-    lines = spec.layout.lines
-    if spec.constraints is None and all(support is None for support in spec.supports):
-        cells = np.diff(lines, append=spec.layout.size)
-    else:
-        may_move = spec.supported if spec.constraints is None else spec.supported & spec.constraints.is_free
-        cells = np.add.reduceat(may_move, lines, dtype=np.int64)
-    found: np.ndarray = spec.is_free[lines] & (cells > 1)
+    found: np.ndarray = spec.has_choice & (moved <= ROUNDING) & (smoothing.line_counts == 0)
     return found
 
 

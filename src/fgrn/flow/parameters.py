@@ -98,6 +98,18 @@ class Specification:
         return bool(self.learnt.all())
 
     @cached_property
+    def has_choice(self) -> np.ndarray:
+        """For each line, whether it is learnt and has more than one cell that may be positive."""
+        lines = self.layout.lines
+        if self.constraints is None and all(support is None for support in self.supports):
+            cells = np.diff(lines, append=self.layout.size)
+        else:
+            may_move = self.supported if self.constraints is None else self.supported & self.constraints.is_free
+            cells = np.add.reduceat(may_move, lines, dtype=np.int64)
+        found: np.ndarray = self.is_free[lines] & (cells > 1)
+        return found
+
+    @cached_property
     def supported(self) -> np.ndarray:
         """For each cell, whether it may be positive."""
         tables = [True if support is None else support for support in self.supports]
@@ -256,9 +268,11 @@ def random_start(spec: Specification, parameters: Parameters, seed: int, start: 
         if form is not None:
             layout.table(values, number)[...] = form.drawn(generator)
             return
-        rows = generator.standard_gamma(START_CONCENTRATION, layout.table_shapes[number])
-        rows = rows if support is None else rows * support
-        np.divide(rows, rows.sum(axis=1, keepdims=True), out=layout.table(values, number))
+        table = layout.table(values, number)
+        generator.standard_gamma(START_CONCENTRATION, out=table)
+        if support is not None:
+            table *= support
+        table /= table.sum(axis=1, keepdims=True)
 
     threads = None if layout.size >= MANY_CELLS else 1
     for _ in in_order(threads, draw, tables):  # each from a seed of its own: the same on any number of threads

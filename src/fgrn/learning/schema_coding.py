@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class BySchema:
     """Encodes columns by their schema, and counts values that are not levels, for one warning at the end.
 
-    They are an error where `unseen` says so, and in the `strict` columns. In the columns of `classes` words that are
-    taken as missing values are counted and warned of, too.
+    They are an error where `unseen` says so, in the `strict` columns, and if they are words among numbers. In the
+    columns of `classes` words that are taken as missing values are counted and warned of, too.
     """
 
     def __init__(self, schema: Schema, unseen: str, strict: Iterable[str] = (), classes: Iterable[str] = ()) -> None:
@@ -37,7 +37,7 @@ class BySchema:
         if self.schema[name].continuous:
             return self.schema[name].numbers(values)
         codes, found = self.schema[name].codes(values)
-        if found and (self.unseen == "error" or name in self.strict):
+        if found and (self.unseen == "error" or name in self.strict or self.schema[name].is_binned):
             raise SchemaError(**self.schema.unseen_parts({name: found}))
         if name in self.classes:
             found = {**found, **table_warnings.count_missing_words(values, self.schema[name])}

@@ -201,7 +201,7 @@ class Schema(Mapping[str, Column]):
             self[name]
         return Schema(column for column in self.values() if column.name not in names)
 
-    def codes(self, data: Any, unseen: str = "unknown", kept: bool = False) -> dict[str, Any]:
+    def codes(self, data: Any, unseen: str = "unknown", kept: bool = False, learning: bool = False) -> dict[str, Any]:
         """Return the columns of a table as codes; unseen values are missing, with one warning for all.
 
         Columns without levels are left out; continuous ones are arrays of numbers, with NaN for missing values.
@@ -210,6 +210,7 @@ class Schema(Mapping[str, Column]):
             data: a mapping of columns or any dataframe; columns that are not in the schema are an error.
             unseen: "unknown" to treat a value that is not a level as missing, "error" to raise SchemaError.
             kept: whether the warning says that such values stay in the table, for imputation.
+            learning: whether rows are learnt from: words in a column of numbers are then an error, as in its inference.
         """
         settings.choice("unseen", unseen, UNSEEN, SchemaError)
         columns = frames.columns(data, by_value=True)
@@ -227,8 +228,9 @@ class Schema(Mapping[str, Column]):
             out[name] = Coded(codes)
             if found:
                 strange[name] = found
-        if strange and unseen == "error":
-            raise SchemaError(**self.unseen_parts(strange))
+        words = {name: found for name, found in strange.items() if learning and self[name].is_binned}
+        if words or (strange and unseen == "error"):
+            raise SchemaError(**self.unseen_parts(words or strange))
         if strange:
             parts = self.unseen_parts(strange)
             parts["message"] += " Kept unchanged, and treated as unknown." if kept else " Treated as unknown."
