@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from documents import documents
 from figures import assert_legible, names_of, shares, sides, texts
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
@@ -155,6 +155,7 @@ def test_any_names_are_legible(document: Any, detail: str) -> None:
 
 @given(st.integers(1, 30), st.integers(0, 4), st.integers(0, 1000))
 @settings(max_examples=20, deadline=None)
+@example(22, 4, 324)  # parts of which each has nodes on both sides of the other
 def test_children_are_below_their_parents_and_nothing_overlaps(size: int, parents: int, seed: int) -> None:
     model = random_network(size, parents, seed=seed)
     layers = model_layers(model, model.names)

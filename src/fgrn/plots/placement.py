@@ -305,16 +305,15 @@ def _move_parts_together(layers: list[list[Node]]) -> None:
     """
     if any(_begins(node) for layer in layers for node in layer):
         return
-    rows = {node: number for number, layer in enumerate(layers) for node in layer}
-    parts = sorted(_linked_parts(rows), key=lambda part: min(node.x - node.width / 2 for node in part))
-    edges: dict[int, float] = {}  # the right edge of what stands in each layer
-    for part in parts:
-        gaps = [node.x - node.width / 2 - edges[rows[node]] for node in part if rows[node] in edges]
-        if gaps and min(gaps) > 0:
+    before = {node: other for layer in layers for other, node in pairwise(layer)}
+    parts = _linked_parts(node for layer in layers for node in layer)
+    for part in sorted(parts, key=lambda part: min(node.x - node.width / 2 for node in part)):
+        own = set(part)
+        beside = [(node, before[node]) for node in part if node in before and before[node] not in own]
+        gap = min(((node.x - node.width / 2) - (other.x + other.width / 2) for node, other in beside), default=0.0)
+        if gap > 0:
             for node in part:
-                node.x -= min(gaps)
-        for node in part:
-            edges[rows[node]] = max(edges.get(rows[node], -np.inf), node.x + node.width / 2)
+                node.x -= gap
 
 
 def _linked_parts(nodes: Iterable[Node]) -> list[list[Node]]:
