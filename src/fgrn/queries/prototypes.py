@@ -108,7 +108,7 @@ class Prototypes(dict[StateLabel, Profile]):
         return found
 
     def is_seen(self, state: StateLabel, column: str, level: Label) -> bool:
-        """Return whether a row of the state has a value: False where only smoothing makes the value possible."""
+        """Return whether a row of the state has a value, by its probability: False where smoothing may be all of it."""
         added = self._smoothed.get(state, {}).get(column, 0.0)
         return bool(self[state][column][level] * self._weight * self.shares[state] >= LEAST_SEEN + added)
 

@@ -236,7 +236,8 @@ def numeric(
     `missing` and `missing_words` are those of `Column`; `what` says in errors what the column holds.
     """
     numbers, words = _numbers_and_words(values, name, missing, missing_words)
-    for word in words:
+    if words:
+        word = next(iter(words))
         raise SchemaError(
             f"it holds {what}, and {word!r} is not a number.",
             column=name,
