@@ -9,6 +9,7 @@ import fgrn
 from fgrn import engines
 from fgrn.flow.counts import LocalEStep
 from fgrn.graph import conditioned as module
+from fgrn.graph import missing_sums
 from fgrn.graph.conditioned import ConditionedEStep, estep_of_rows
 from fgrn.tables.encoded import Evidence
 
@@ -37,19 +38,11 @@ def both(net: fgrn.Network, rows: Evidence, engine: str = "reference") -> tuple[
     return LocalEStep(*how, expect=True), estep_of_rows(*how, expect=True)
 
 
-@pytest.mark.parametrize("most", [512, 2])
 @pytest.mark.parametrize(("missing", "known"), [(0.0, "abcde"), (0.2, "abcde"), (0.2, "bdec"), (0.5, "edcba")])
-def test_the_counts_of_a_star_are_those_of_messages(
-    missing: float, known: str, most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "MOST_STATES", most)  # with 2, rows in which more is missing are left to messages
+def test_the_counts_of_a_star_are_those_of_messages(missing: float, known: str) -> None:
     net = network()
-    messages, star = both(net, rows_of(missing, known))
-    if most == 2 and missing == 0.5:
-        assert isinstance(star, LocalEStep)  # most rows would be
-        return
+    messages, star = both(net, rows_of(missing, known), "cpu")
     assert isinstance(star, ConditionedEStep)
-    assert (star.rest is not None) == (most == 2 and missing > 0)
     assert_equal_counts(messages, star, net._parameters.values)
 
 
@@ -67,6 +60,57 @@ def test_the_counts_of_rows_of_negative_weight_are_subtracted(engine: str) -> No
     rows = rows.with_arrays(row_weights=rows.row_weights * signs)
     for found in both(net, rows, engine):
         assert_equal_counts(both(net, rows)[0], found, net._parameters.values)
+
+
+def random_case(seed: int) -> tuple[fgrn.Network, Evidence]:
+    """A network of variables with up to four parents, and rows in which many values and one variable are missing."""
+    rng = np.random.default_rng(seed)
+    names = [f"v{number}" for number in rng.permutation(rng.integers(3, 8))]
+    states = {name: int(rng.integers(1, 4)) for name in names}
+    parents = {}
+    for number, name in enumerate(names[1:], start=1):
+        some = rng.choice(names[:number], min(number, rng.integers(0, 4)), replace=False).tolist()
+        hub = [names[0]] if rng.random() < 0.6 and names[0] not in some else []
+        parents[name] = tuple(rng.permutation([*some, *hub]).tolist())
+    known = rng.permutation(names[1:])[: len(names) - int(rng.integers(1, 3))].tolist()
+    codes = np.stack([rng.integers(0, states[name], 30) for name in known], axis=1).astype(np.int32)
+    codes[rng.random(codes.shape) < rng.choice([0.1, 0.4, 0.8])] = -1
+    net = fgrn.BayesianNetwork(states, {name: those for name, those in parents.items() if those}).to_network()
+    return net, Evidence.of_codes(tuple(known), np.asfortranarray(codes), rng.random(30) + 0.5)
+
+
+def test_values_that_are_missing_in_any_pattern_are_summed_out() -> None:
+    compared = 0
+    for seed in range(60):
+        net, rows = random_case(seed)
+        messages, star = both(net, rows, "cpu")
+        cells = np.random.default_rng(seed).random(net._plan().layout.size)
+        if isinstance(star, ConditionedEStep) and star.sums is not None:
+            assert_equal_counts(messages, star, cells)
+            compared += 1
+    assert compared > 25
+
+
+def test_too_many_sums_are_left_to_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(missing_sums, "MOST_FACTORS", 200)
+    _, star = both(network(), rows_of(0.5, "abcde"), "cpu")
+    assert isinstance(star, LocalEStep)
+
+
+def test_products_that_lose_bits_are_left_to_messages() -> None:
+    names = [f"v{number}" for number in range(60)]
+    parents = dict.fromkeys(names, ("S", "top")) | {"top": ("S",)}
+    net = fgrn.BayesianNetwork({"S": 2, "top": 2, **dict.fromkeys(names, 2)}, parents).to_network()
+    known = ("top", *names)
+    codes = np.zeros((3, len(known)), dtype=np.int32)
+    codes[1:, 0] = -1  # so that sixty cells are multiplied before the sum over "top"
+    rows = Evidence.of_codes(known, np.asfortranarray(codes), np.ones(3))
+    rng = np.random.default_rng(0)
+    cells = rng.random(net._plan().layout.size) * 1e-8
+    messages, star = both(net, rows, "cpu")
+    assert isinstance(star, ConditionedEStep)
+    assert not star.sums.of(np.append(cells, 1.0))[2]
+    assert_equal_counts(messages, star, cells)
 
 
 def test_rows_without_a_hidden_variable_are_left_to_messages() -> None:

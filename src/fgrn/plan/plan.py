@@ -22,6 +22,7 @@ from ..core.exceptions import unknown_name
 from ..core.labels import Labels
 from ..core.settings import Name, check_states, name_of
 from .block_kinds import BLOCK_KINDS, STEP_KINDS, Message
+from .junction_tables import JunctionTables, junction_tables_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +187,11 @@ class Plan(ReadOnlyArrays):
         legs = np.diff(self.leg_start)
         spaces = int((legs * self.diverter_size).sum()) if self.is_factor.any() else 0
         return self.layout.size + self.states + spaces
+
+    @cached_property
+    def junction_tables(self) -> JunctionTables | None:
+        """The tables of a junction tree and their variables; None if the network is not one."""
+        return junction_tables_of(self)
 
     @property
     def reach(self) -> int:
