@@ -32,8 +32,8 @@ LEAST_ROWS, MOST_ROWS = 500, 4_000
 """The number of rows with hidden values: of fewer rows, each is used several times."""
 
 MOST_WORK, LEAST_FOR_FACTORS = 2e8, 200
-"""The work of finding factors for one model, about half a second, beyond which fewer rows are used: in trees, where
-hidden values are summed out one by one. So many rows are used in any case."""
+"""The work of finding factors for one model, about half a second, beyond which fewer rows are used; but so many rows in
+any case."""
 
 WORK_PER_SECOND, LARGEST_SHARE = 1e8, 0.2
 """The work of finding factors in one second, and the largest share of a budget of seconds that is kept for it."""
