@@ -160,7 +160,8 @@ def star(task, room, scratch, requests, team, number):
     posteriors, likelihoods, exponents = room.posteriors[r], room.likelihoods[r], room.exponents[r]
     folded, priors, faults = scratch.folded[number], room.priors[r], room.faults[r]
     tables = StarTables(size, stride, False, room.base[r], room.joint[r], room.shifts[r])
-    stage, vector, epoch, origin, pieces, before, idle = VECTOR, -1, 0, GIVEN, 0, 0, 0
+    stage, origin, pieces, before, idle = VECTOR, GIVEN, 0, 0, 0
+    vector, epoch = np.int64(-1), np.int64(0)  # with types: for a literal, what is called is compiled once more
     helps = shares = number > 0 and not each
     while True:
         if shares:
