@@ -40,7 +40,7 @@ from .protocol import (
 from .registry import able, device_column_pairs, engine_names, get, gpu_is_there, installed_engines, register
 from .row_blocks import blocks_of_rows, in_order, thread_count
 from .scans import LogScan, Scan, best_path, distribution, log_scan, log_sum, logarithm
-from .second_process import compile_aside
+from .second_process import compile_aside, compile_meanwhile
 
 if TYPE_CHECKING:
     from .reference import Reference
@@ -74,6 +74,7 @@ __all__ = [
     "best_path",
     "blocks_of_rows",
     "compile_aside",
+    "compile_meanwhile",
     "device_column_pairs",
     "distribution",
     "engine_names",

@@ -41,3 +41,10 @@ class NestedSums:
             counts: of all values, the sums too.
         """
         counts_of_sums(self.factors, self.factors_of_term, self.terms_of_sum, self.given, values, terms, counts)
+
+
+def compile_sums() -> None:
+    """Compile the kernels of sums, or load them."""
+    nothing = NestedSums(0, *(np.zeros(count, dtype=np.int64) for count in (0, 1, 1)))
+    values, terms, _ = nothing.of(np.zeros(0))
+    nothing.add_counts(values, terms, np.zeros(0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -32,6 +33,9 @@ are cliques, `star`; for structure search with missing values `cliques` and `pri
 COMPILING: dict[str, subprocess.Popen[bytes]] = {}
 """Processes that compile a kernel for this one, by the kernel's name; `kernels.cache` waits for them."""
 
+MEANWHILE: list[Callable[[], object]] = []
+"""What this process compiles while it waits for one of them."""
+
 
 def compile_aside(work: str) -> bool:
     """Start a process that compiles the kernels of some `work`, a key of `KERNELS`, unless they are on disk already.
@@ -57,6 +61,12 @@ def compile_aside(work: str) -> bool:
             atexit.register(_terminate, process)
             return True
     return False
+
+
+def compile_meanwhile(*compiled: Callable[[], object]) -> None:
+    """Compile further kernels, by these functions, while this process waits for another one, if there is one."""
+    if COMPILING:
+        MEANWHILE.extend(compiled)
 
 
 def _is_to_be_compiled(kernel: str) -> bool:

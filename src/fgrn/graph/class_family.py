@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from ..engines import Engine
+from ..engines import Engine, compile_aside, compile_meanwhile
 from ..flow.esteps import EStep
 from ..learning.calibration import Calibration
 from ..learning.conditional import FAINTEST, Conditional, tables_of_states
@@ -72,9 +73,12 @@ class ClassFamily:
 
     def learn(self, model: Network, rows: Evidence, epochs: int, tolerance: float) -> int:
         """See `Family`."""
+        engine = self._engine(model, rows).name
+        if engine == "cpu":
+            _compile_kernels()
         history = model.learn(
             rows, epochs=epochs, tolerance=tolerance, accelerate=True, smoothing=self.smoothing_of(model),
-            seed=self.seed, engine=self._engine(model, rows).name,
+            seed=self.seed, engine=engine,
         )  # fmt: skip
         return history.epochs
 
@@ -244,3 +248,13 @@ class ClassFamily:
             return layout.prior(values, layout.prior_number(self.hidden))
         cells: np.ndarray = layout.table(values, layout.table_number(self.hidden))[0]
         return cells
+
+
+@cache
+def _compile_kernels() -> None:
+    """Begin to compile the kernels that all candidates need, in two processes, if that was never done."""
+    from ..engines.minimiser import compile_minimiser
+    from ..engines.nested_sums import compile_sums  # they import numba
+
+    compile_aside("stars")
+    compile_meanwhile(compile_minimiser, compile_sums)

@@ -1,8 +1,4 @@
-"""Minimisation of a smooth function from its values and gradients: L-BFGS.
-
-The direction of a step is -H g, with the gradient g and an estimate H of the inverse Hessian matrix from the last
-MEMORY steps s and changes of the gradient y (two loops over them: Nocedal and Wright, "Numerical Optimization", 2006,
-algorithm 7.4). The length of the step fulfils the strong Wolfe conditions (their algorithms 3.5 and 3.6).
+"""Minimisation of a smooth function from its values and gradients: L-BFGS, see `fgrn.engines.kernels.descent`.
 
 SciPy has this algorithm too. Importing `scipy.optimize` takes longer than all minimisations of a small table together,
 and each of its steps more than a step here.
@@ -10,45 +6,15 @@ and each of its steps more than a step here.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
-from math import isfinite, sqrt
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from ..engines import ONE_BLAS_THREAD
 
-MEMORY = 10
-"""The number of past steps that L-BFGS uses."""
-
-DECREASE, CURVATURE = 1e-3, 0.9
-"""The Wolfe conditions: of the decrease that the slope promises, and of the slope that may be left."""
-
-MOST_LENGTHS = 20
-"""Lengths of a step that are tried, at most."""
-
-LONGEST_GROWTH = 10.0
-"""The factor by which a length that is too short grows, at most."""
-
-INSIDE = 0.1
-"""The part of an interval at its ends in which no length is tried: the interval has to shrink."""
-
-ROUNDING = 2.0**-52
-"""A gain of this part of the value is none."""
-
 Function: TypeAlias = Callable[[np.ndarray], tuple[float, np.ndarray]]
 """From a point to the value and the gradient there."""
-
-
-class _Point(NamedTuple):
-    """A point on the line of a step: its length, the value, its slope along the line, the point and the gradient."""
-
-    length: float
-    value: float
-    slope: float
-    x: np.ndarray
-    gradient: np.ndarray
 
 
 def minimised(
@@ -61,101 +27,16 @@ def minimised(
     """Return the end point of L-BFGS: where a step gains no more than the tolerance, or at the limit of steps.
 
     Args:
-        function: returns the value and the gradient at a point.
+        function: returns the value and the gradient at a point, in a new array.
         start: the point to begin with.
         iterations: steps at most.
         tolerance: of the value, relative to its size if that is more than 1.
         stopped: asked after every step whether to end.
     """
+    from ..engines.minimiser import Descent  # imports numba
+
     with ONE_BLAS_THREAD:
-        x = np.array(start, dtype=np.float64)
-        value, gradient = function(x)
-        steps: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=MEMORY)
-        for _ in range(iterations):
-            direction = -_times_inverse_hessian(gradient, steps)
-            slope = float(direction @ gradient)
-            if steps and not slope < 0:  # rounding: begin again
-                steps.clear()
-                direction, slope = -gradient, -float(gradient @ gradient)
-            if not (isfinite(slope) and slope < 0):
-                break
-            first = 1.0 if steps else 1.0 / sqrt(-slope)  # without a scale yet: a step of length 1
-            if -slope * first <= ROUNDING * max(abs(value), 1.0):
-                break
-            found = _step(function, _Point(0.0, value, slope, x, gradient), direction, first)
-            if found is None:
-                break
-            moved, change = found.x - x, found.gradient - gradient
-            curvature = float(moved @ change)
-            if curvature > ROUNDING * -slope * found.length:
-                steps.append((moved, change, curvature))
-            gain, scale = value - found.value, max(abs(value), abs(found.value), 1.0)
-            x, value, gradient = found.x, found.value, found.gradient
-            if gain <= tolerance * scale or stopped():
-                break
-    return x
-
-
-def _times_inverse_hessian(gradient: np.ndarray, steps: deque[tuple[np.ndarray, np.ndarray, float]]) -> np.ndarray:
-    """Return H g, where H fits the steps: s and y of each, and their product."""
-    if not steps:
-        return gradient
-    q, shares = gradient.copy(), []
-    for moved, change, curvature in reversed(steps):
-        share = float(moved @ q) / curvature
-        q -= share * change
-        shares.append(share)
-    _, change, curvature = steps[-1]
-    q *= curvature / float(change @ change)
-    for (moved, change, curvature), share in zip(steps, reversed(shares), strict=True):
-        q += (share - float(change @ q) / curvature) * moved
-    return q
-
-
-def _step(function: Function, origin: _Point, direction: np.ndarray, first: float) -> _Point | None:
-    """Return a point on a line that fulfils the strong Wolfe conditions; else the lowest, None if none is lower.
-
-    Lengths grow from `first` until an interval must have such a point, which then shrinks around it.
-    """
-    low, high, length = origin, None, first
-    for _ in range(MOST_LENGTHS):
-        x = origin.x + length * direction
-        value, gradient = function(x)
-        here = _Point(length, value if isfinite(value) else np.inf, float(gradient @ direction), x, gradient)
-        if here.value > origin.value + DECREASE * length * origin.slope or here.value >= low.value:
-            high = here
-        elif abs(here.slope) <= -CURVATURE * origin.slope:
-            return here
-        else:
-            if here.slope * (1.0 if high is None else high.length - low.length) >= 0:
-                high = low
-            low = here
-        if high is not None and high.length == low.length:  # values that do not fit their slopes: no length is left
-            break
-        length = _longer(here, origin) if high is None else _between(low, high)
-    return None if low is origin else low
-
-
-def _longer(here: _Point, origin: _Point) -> float:
-    """Return a larger length: where the slope would be zero if it changed evenly, within limits."""
-    bend = (here.slope - origin.slope) / here.length
-    far = -origin.slope / bend if bend > 0 else np.inf
-    return here.length * min(max(far / here.length, 2.0), LONGEST_GROWTH)
-
-
-def _between(low: _Point, high: _Point) -> float:
-    """Return a length inside an interval: the minimum of the cubic with the values and slopes of its ends."""
-    width = high.length - low.length
-    middle = low.length + width / 2
-    if not isfinite(high.value):
-        return middle
-    first = low.slope + high.slope - 3 * (high.value - low.value) / width
-    under_root = first * first - low.slope * high.slope
-    if under_root < 0:
-        return middle
-    root = sqrt(under_root) if width > 0 else -sqrt(under_root)
-    below = high.slope - low.slope + 2 * root
-    if below == 0:
-        return middle
-    share = 1 - (high.slope + root - first) / below
-    return low.length + width * min(max(share, INSIDE), 1 - INSIDE)
+        descent = Descent(start, iterations, tolerance)
+        while not descent.has_ended and not (descent.is_new_step and stopped()):
+            descent.told(*function(descent.point))
+        return descent.best

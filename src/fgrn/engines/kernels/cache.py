@@ -29,7 +29,7 @@ from numba.misc.appdirs import AppDirs
 
 from ...core.exceptions import KernelCacheWarning, warn
 from ..kernel_files import below, beside_kernels, can_receive, file_stem, write_kernel
-from ..second_process import COMPILING
+from ..second_process import COMPILING, MEANWHILE
 
 DIGEST_BYTES = 32
 
@@ -109,7 +109,10 @@ class KernelCache(NullCache):  # type: ignore[misc]  # numba is not typed
                 return found
             if monotonic() > end:
                 process.kill()
-            sleep(PAUSE)
+            if MEANWHILE:
+                MEANWHILE.pop()()
+            else:
+                sleep(PAUSE)
         return self._loaded(name, target_context)
 
     def _loaded(self, name: str, target_context: Any) -> Any:
