@@ -635,26 +635,50 @@ def test_a_temperature_of_wide_stars_leaves_numbers_behind() -> None:
     assert np.add.reduceat(tempered._parameters.values, lines) == pytest.approx(np.ones(len(lines)))
 
 
-@pytest.mark.parametrize(("columns", "engine"), [(20, "auto"), (400, "cpu")])
-def test_held_out_rows_of_many_columns_are_not_left_to_the_log_domain(
-    columns: int, engine: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Their likelihood, 8^-400, underflows; the compiled kernels rescale, and tell the same of the class."""
+@pytest.mark.parametrize("columns", [20, 400])
+def test_held_out_rows_of_many_columns_are_predicted_by_products(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their likelihood, 8^-400, underflows; in logarithms the class has the same probabilities as by messages."""
     rng = np.random.default_rng(0)
-    data = {f"Y{i}": Coded(rng.integers(0, 8, 50, dtype=np.int32)) for i in range(columns)}
+    data = {f"Y{i}": Coded(rng.integers(-1, 8, 50, dtype=np.int32)) for i in range(columns)}
     net = fgrn.class_mixture(dict.fromkeys(data, 8) | {"y": 2}, "y", 1)
     family, rows = replace(FAMILY, engine="auto"), encoded(data)
     model = family.with_tables(net, family.scaled(net, 0.1 * rng.random(net._spec.layout.size)))
     exact = replace(family, engine="reference").chances(model, rows)
-    engines, propagate = [], fgrn.Network.propagate
-
-    def noted(self: Any, *args: Any, **options: Any) -> Any:
-        engines.append(options["engine"])
-        return propagate(self, *args, **options)
-
-    monkeypatch.setattr(fgrn.Network, "propagate", noted)
+    monkeypatch.setattr(fgrn.Network, "propagate", never)
     np.testing.assert_allclose(family.chances(model, rows), exact, rtol=1e-9)
-    assert engines == [engine]
+
+
+def never(*_: object, **__: object) -> None:
+    raise AssertionError("no messages are needed")
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("structure", ["shared", "per_class", "tan", "tree"])
+def test_products_predict_what_messages_do(structure: str, size: int) -> None:
+    """Also where values are missing, and where a row is impossible; trees of hidden variables have no such products."""
+    rng = np.random.default_rng(size)
+    data = {name: rng.integers(0, 3, 120) for name in "abcdef"} | {"y": rng.integers(0, 2, 120)}
+    codes = np.stack(list(data.values()), axis=1).astype(np.int32)
+    codes[:, :6][rng.random((120, 6)) < 0.3] = -1
+    rows = Evidence.of_codes(tuple(data), np.asfortranarray(codes), np.ones(120))
+    observed = {name: [0, 1, 2] for name in "abcdef"} | {"y": [0, 1]}
+    tree = tree_of_columns(observed, "y", rows)
+    net = {
+        "shared": lambda: fgrn.lvm({name: len(levels) for name, levels in observed.items()}, hidden=2 * size),
+        "per_class": lambda: fgrn.class_mixture(observed, "y", size),
+        "tan": lambda: class_tree_mixture(observed, "y", size, tree),
+        "tree": lambda: class_hidden_tree(observed, "y", size, rows),
+    }[structure]()
+    family = replace(FAMILY, structure=structure, engine="cpu")
+    layout = net._spec.layout
+    values = net._parameters.values * (0.5 + rng.random(layout.size)) * (rng.random(layout.size) > 0.02)
+    total = np.add.reduceat(values, layout.lines)[layout.line_of]
+    values = np.where(total > 0, values / np.where(total > 0, total, 1), net._parameters.values)
+    model, asked = family.with_tables(net, values), rows.without("y")
+    found = model.propagate(asked, keep=["y"], engine="reference", impossible="mark").marginal("y")
+    products = family._products_of(model, asked)
+    assert (products is None) == (structure == "tree")
+    np.testing.assert_allclose(family.chances(model, asked), found, atol=1e-10)
 
 
 def test_a_classifier_that_is_too_sure_gets_a_higher_temperature() -> None:

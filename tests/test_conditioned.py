@@ -123,7 +123,7 @@ def test_learning_a_tree_gives_the_tables_that_messages_give(monkeypatch: pytest
     rows, settings = rows_of(0.1, "abcde"), {"epochs": 5, "smoothing": 0.1, "engine": "cpu"}
     star, messages = network(), network()
     history = star.learn(rows, **settings)
-    monkeypatch.setattr(module, "_star_of", lambda *_: None)
+    monkeypatch.setattr(module, "products_of_rows", lambda *_: None)
     assert messages.learn(rows, **settings).execution.startswith("lanes kernel")
     assert history.execution.startswith("star kernel of the cpu engine: 60 rows")
     assert star._parameters.values == pytest.approx(messages._parameters.values, abs=1e-9)

@@ -6,8 +6,8 @@ import numpy as np
 
 from .kernels.descent import (
     BASE,
-    FINISHED,
     ENOUGH_GAIN,
+    FINISHED,
     MEMORY,
     NEXT_STEP,
     STATE_COUNTERS,

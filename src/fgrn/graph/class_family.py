@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -14,10 +15,12 @@ from ..flow.esteps import EStep
 from ..learning.calibration import Calibration
 from ..learning.conditional import FAINTEST, Conditional, tables_of_states
 from ..learning.execution import engine_for
+from ..plan.plan import Plan
 from ..tables.encoded import Evidence
 from ..tables.frames import UNKNOWN
 from .conditional_tables import conditional_logarithms
 from .network import Network
+from .row_products import RowProducts, products_of_rows, products_of_star
 
 CALLS = 1000
 """The approximate number of E-steps while candidates of one structure are compared, by which the engine is chosen: a
@@ -139,16 +142,29 @@ class ClassFamily:
         return model._with_parameters(replace(model._parameters, values=values), model._trained)
 
     def chances(self, model: Network, rows: Evidence) -> np.ndarray:
-        """See `Family`.
-
-        Of many columns the engine is that of all E-steps: a product of hundreds of probabilities underflows in the
-        linear domain, and the reference engine then computes the rows again, column by column in the log domain.
-        """
-        many = len(rows.columns) > FEW_COLUMNS
-        engine = self._engine(model, rows).name if self.engine == "auto" and many else self.engine
+        """See `Family`. Sums over missing values are worth compiled kernels if E-steps over these rows are."""
+        engine = self._engine(model, rows).name
+        products = self._products_of(model, rows) if self.engine in ("auto", "cpu") else None
+        if products is not None and (products.sums is None or engine == "cpu"):
+            posterior = products.posterior(model._parameters.values)
+            if posterior is not None:
+                found: np.ndarray = posterior @ model.table(self.target)
+                return found
         return model.propagate(rows, keep=[self.target], parts=["marginal"], engine=engine, impossible="mark").marginal(
             self.target
         )
+
+    def _products_of(self, model: Network, rows: Evidence) -> RowProducts | None:
+        """Return the products that the class probabilities of some rows are made of, for all models of a structure."""
+        plan, known = model._plan(), _PRODUCTS.setdefault(rows, WeakKeyDictionary())
+        if plan not in known:
+            tables = plan.junction_tables
+            known[plan] = (
+                products_of_star(plan, rows)
+                if tables is None
+                else products_of_rows(tables, model._encode_rows(plan, rows), for_counts=False)
+            )
+        return known[plan]
 
     def level_of_cells(self, model: Network) -> np.ndarray:
         """See `Family`."""
@@ -248,6 +264,10 @@ class ClassFamily:
             return layout.prior(values, layout.prior_number(self.hidden))
         cells: np.ndarray = layout.table(values, layout.table_number(self.hidden))[0]
         return cells
+
+
+_PRODUCTS: WeakKeyDictionary[Evidence, WeakKeyDictionary[Plan, RowProducts | None]] = WeakKeyDictionary()
+"""Of rows and of the plan of a model: how it predicts them. The same rows are asked for by many models."""
 
 
 @cache

@@ -160,6 +160,11 @@ class Trial:
     def _task(self) -> Conditional:
         return self.family.conditional(self._learnt, self._rows)
 
+    @cached_property
+    def _asked(self) -> Evidence:
+        """The held-out rows without the class."""
+        return self._held_out.without(self._target)
+
     def predictions(self, how: Refinement) -> Predictions:
         """Return the predictions of a candidate for the held-out rows."""
         model, budget = self._learnt, self._budget
@@ -178,8 +183,7 @@ class Trial:
     def predicted_by(self, models: Sequence[Any]) -> Predictions:
         """Return predictions for the held-out rows, by the geometric mean of the predictions of some models."""
         classes = self._held_out.codes[:, self._held_out.columns.index(self._target)]
-        rows = self._held_out.without(self._target)
-        chances = geometric_mean([self.family.chances(model, rows) for model in models])
+        chances = geometric_mean([self.family.chances(model, self._asked) for model in models])
         self._budget.spend(len(models) * self.query_work)
         self.classes = chances.shape[1]
         return Predictions.of(chances, classes, self._copies * self._held_out.row_weights)
