@@ -226,6 +226,15 @@ def test_threads_do_not_matter() -> None:
     np.testing.assert_array_equal(one.values, many.values)
 
 
+@pytest.mark.parametrize(("count", "blocks"), [(300, 1), (1_000, 2), (1_200, 4), (6_000, 8), (60_000, 16)])
+def test_few_rows_are_blocks_for_several_threads(count: int, blocks: int) -> None:
+    net = fgrn.hidden_tree(rows_of(100, 3, 2, seed=0), hidden=12)
+    plan, evidence = net._plan(), net._encode_rows(net._plan(), rows_of(count, 3, 2, seed=0))
+    programs = net._programs_for(plan, (), evidence)
+    prepared = engines.get("cpu").prepare(plan, programs, programs.counting, evidence, None, None)
+    assert len(prepared.blocks) == blocks
+
+
 def test_other_networks_are_left_to_the_tape() -> None:
     data = rows_of(100, 4, 2, seed=0)
     large = fgrn.hidden_tree(data, hidden=32, states=dict.fromkeys(data, 2))

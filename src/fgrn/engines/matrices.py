@@ -45,8 +45,9 @@ SMALL_PRODUCT = 2**19
 MOST_AT_ONCE, FEWEST_AT_ONCE, LARGE_PRODUCT = 512, 16, 256
 """Rows of a product: at most the first, and where fewer than the second would make a small one, it is a large one."""
 
-BLOCK_PRODUCTS = 8
-"""Products of each table in a block of rows: its counts are summed with those of other blocks."""
+BLOCK_PRODUCTS, ENOUGH_BLOCKS = 8, 4
+"""Products of each table in a block of rows, at most: its counts are summed with those of other blocks. And the blocks
+that threads share: fewer products make up a block if there would not be as many."""
 
 LEAST = 1e-290
 """The value that replaces a probability of zero between two cliques, so that no message is divided by zero."""
@@ -104,7 +105,8 @@ class MatrixPrepared:
     @cached_property
     def blocks(self) -> list[slice]:
         """Return all rows, in blocks."""
-        return blocks_of_rows(self.evidence.rows, BLOCK_PRODUCTS * self.rows_at_once)
+        products = self.evidence.rows // (ENOUGH_BLOCKS * self.rows_at_once)
+        return blocks_of_rows(self.evidence.rows, min(max(products, 1), BLOCK_PRODUCTS) * self.rows_at_once)
 
     @contextmanager
     def room(self) -> Iterator[HiddenTreeWork]:
