@@ -285,6 +285,24 @@ def test_the_threads_of_blas_are_those_of_before_when_the_last_minimum_is_found(
     assert set.union(*seen) == {1}
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_compiled_directions_are_those_of_numpy(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    data, signs = rng.normal(size=(40, 23)), rng.choice([-1.0, 1.0], 40)
+    points: dict[bool, list[np.ndarray]] = {False: [], True: []}
+
+    def logistic(x: np.ndarray, compiled: bool) -> tuple[float, np.ndarray]:
+        points[compiled].append(x.copy())
+        margins = signs * (data @ x)
+        slope = -(signs / (1 + np.exp(margins))) @ data + 0.01 * x
+        return float(np.log1p(np.exp(-margins)).sum() + 0.005 * x @ x), slope
+
+    for compiled in (False, True):
+        minimised(lambda x, how=compiled: logistic(x, how), np.zeros(23), 40, 1e-12, compiled=compiled)
+    assert len(points[False]) == len(points[True]) > 15
+    np.testing.assert_allclose(points[True], points[False], atol=1e-8)
+
+
 def test_the_optimiser_ends_when_it_is_asked_to() -> None:
     seen: list[int] = []
 
@@ -645,7 +663,7 @@ def test_held_out_rows_of_many_columns_are_predicted_by_products(columns: int, m
     model = family.with_tables(net, family.scaled(net, 0.1 * rng.random(net._spec.layout.size)))
     exact = replace(family, engine="reference").chances(model, rows)
     monkeypatch.setattr(fgrn.Network, "propagate", never)
-    np.testing.assert_allclose(family.chances(model, rows), exact, rtol=1e-9)
+    np.testing.assert_allclose(family.chances(model, rows, family.products_of(model, rows)), exact, rtol=1e-9)
 
 
 def never(*_: object, **__: object) -> None:
@@ -676,9 +694,9 @@ def test_products_predict_what_messages_do(structure: str, size: int) -> None:
     values = np.where(total > 0, values / np.where(total > 0, total, 1), net._parameters.values)
     model, asked = family.with_tables(net, values), rows.without("y")
     found = model.propagate(asked, keep=["y"], engine="reference", impossible="mark").marginal("y")
-    products = family._products_of(model, asked)
+    products = family.products_of(model, asked)
     assert (products is None) == (structure == "tree")
-    np.testing.assert_allclose(family.chances(model, asked), found, atol=1e-10)
+    np.testing.assert_allclose(family.chances(model, asked, products), found, atol=1e-10)
 
 
 def test_a_classifier_that_is_too_sure_gets_a_higher_temperature() -> None:

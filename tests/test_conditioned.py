@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from fgrn.flow.counts import LocalEStep
 from fgrn.graph import conditioned as module
 from fgrn.graph import missing_sums
 from fgrn.graph.conditioned import ConditionedEStep, estep_of_rows
+from fgrn.graph.row_products import products_of_rows
 from fgrn.tables.encoded import Evidence
 
 STATES = {"S": 3, "a": 2, "b": 3, "c": 2, "d": 4, "e": 2}
@@ -38,11 +41,26 @@ def both(net: fgrn.Network, rows: Evidence, engine: str = "reference") -> tuple[
     return LocalEStep(*how, expect=True), estep_of_rows(*how, expect=True)
 
 
-@pytest.mark.parametrize(("missing", "known"), [(0.0, "abcde"), (0.2, "abcde"), (0.2, "bdec"), (0.5, "edcba")])
-def test_the_counts_of_a_star_are_those_of_messages(missing: float, known: str) -> None:
+@pytest.mark.parametrize(("most", "rest"), [(2**12, False), (6, True)])
+@pytest.mark.parametrize(("missing", "known"), [(0.0, "abcde"), (0.2, "abcde"), (0.2, "bdec"), (0.4, "edcba")])
+def test_the_counts_of_a_star_are_those_of_messages(
+    missing: float, known: str, most: int, rest: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(missing_sums, "MOST_STATES", (most,))  # with 6, rows of which more is missing are left out
     net = network()
     messages, star = both(net, rows_of(missing, known), "cpu")
     assert isinstance(star, ConditionedEStep)
+    assert (star.rest is not None) == (rest and missing > 0)
+    assert_equal_counts(messages, star, net._parameters.values)
+
+
+def test_rows_are_left_out_where_sums_would_have_too_many_factors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(missing_sums, "MOST_STATES", (2**12, 6))
+    monkeypatch.setattr(missing_sums, "MOST_FACTORS", 750)
+    net = network()
+    messages, star = both(net, rows_of(0.3, "abcde"), "cpu")
+    assert isinstance(star, ConditionedEStep)
+    assert star.rest is not None
     assert_equal_counts(messages, star, net._parameters.values)
 
 
@@ -109,8 +127,65 @@ def test_products_that_lose_bits_are_left_to_messages() -> None:
     cells = rng.random(net._plan().layout.size) * 1e-8
     messages, star = both(net, rows, "cpu")
     assert isinstance(star, ConditionedEStep)
-    assert not star.sums.of(np.append(cells, 1.0))[2]
+    assert star.sums.of(np.append(cells, 1.0)).is_wrong
     assert_equal_counts(messages, star, cells)
+    cells[:] = 1e-8 + rng.random(len(cells)) * (np.arange(len(cells)) % 3 == 0)  # some sums are large enough
+    evaluated = star.sums.of(np.append(cells, 1.0))
+    assert not evaluated.is_exact
+    assert_equal_counts(messages, star, cells)
+
+
+def test_cells_that_vanish_in_learning_do_not_slow_it_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without smoothing EM leaves cells down to 1e-320, of which products underflow where it does not matter."""
+    rng = np.random.default_rng(0)
+    kinds, shifts = rng.integers(0, 3, 400), rng.integers(0, 4, 400)
+    names = [f"c{number}" for number in range(12)]
+    codes = np.stack(
+        [np.where(rng.random(400) < 0.85, (kinds + shifts) % 4, rng.integers(0, 4, 400)) for _ in names], axis=1
+    ).astype(np.int32)
+    codes[rng.random(codes.shape) < 0.15] = -1
+    rows = Evidence.of_codes(tuple(names), np.asfortranarray(codes), np.ones(400))
+    parents = {name: ("S", names[number // 2]) for number, name in enumerate(names[1:])} | {names[0]: ("S",)}
+    net = fgrn.BayesianNetwork({"S": 6, **dict.fromkeys(names, 4)}, parents).to_network()
+    net.learn(rows, epochs=150, tolerance=0, engine="cpu", seed=1)
+    assert net._parameters.values[net._parameters.values > 0].min() < 1e-200
+    messages, star = both(net, rows, "cpu")
+    assert isinstance(star, ConditionedEStep)
+    assert_equal_counts(messages, star, net._parameters.values)
+    monkeypatch.setattr(LocalEStep, "count", counted := CountedCalls(LocalEStep.count))
+    star.count(net._parameters.values)
+    assert counted.calls == 1  # of the star
+
+
+class CountedCalls:
+    """A method, and how often it was called."""
+
+    def __init__(self, method: Any) -> None:
+        self.method, self.calls = method, 0
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        def call(*arguments: Any) -> Any:
+            self.calls += 1
+            return self.method(instance, *arguments)
+
+        return call
+
+
+def test_no_rows_have_no_products() -> None:
+    net = network()
+    rows = rows_of(0.0, "abcde").take(np.zeros(0, dtype=int))
+    plan = net._plan()
+    assert products_of_rows(plan.junction_tables, net._encode(plan, rows)) is None
+    some = fgrn.LatentClassifier(structure="tan", refine=False).fit(
+        {name: np.arange(11) % 2 for name in "abc"}, [f"c{number % 4}" for number in range(11)]
+    )  # of which a part holds out no rows
+    assert some.predict({"a": [0], "b": [1], "c": [0]}).shape == (1,)
+
+
+def test_soft_evidence_is_left_to_messages() -> None:
+    net = network()
+    plan = net._plan()
+    assert products_of_rows(plan.junction_tables, net._encode(plan, {"a": [[0.5, 0.5]], "b": [1]})) is None
 
 
 def test_rows_without_a_hidden_variable_are_left_to_messages() -> None:

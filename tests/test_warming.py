@@ -14,6 +14,8 @@ import fgrn
 from fgrn import engines
 from fgrn.engines import kernels, star_counts
 from fgrn.engines.kernels.cache import KernelCache
+from fgrn.engines.kernels.directions import times_inverse_hessian
+from fgrn.engines.kernels.sums import counts_of_sums, nested_sums
 from fgrn.learning import execution
 
 KERNELS = {
@@ -58,6 +60,11 @@ def test_the_kernel_that_a_second_process_compiles_is_the_one_that_learns() -> N
     for threads in (1, 2):
         fgrn.lvm(dict.fromkeys(data, 3), hidden=4).learn(data, epochs=3, starts=2, engine="cpu", threads=threads)
     assert len(kernels.star.signatures) == before == 1
+
+
+def test_warming_compiles_the_kernels_that_are_not_exported() -> None:
+    fgrn.warm()
+    assert [len(kernel.signatures) for kernel in (nested_sums, counts_of_sums, times_inverse_hessian)] == [1, 1, 1]
 
 
 def test_every_kernel_is_known_here() -> None:

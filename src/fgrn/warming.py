@@ -24,6 +24,8 @@ def warm() -> None:
     import numpy as np
 
     from .bayes.bayesian import BayesianNetwork
+    from .engines.descent import compile_direction
+    from .engines.nested_sums import compile_sums
     from .graph.chain import Chain
     from .graph.structures import hmm, lvm, stack
 
@@ -44,6 +46,8 @@ def warm() -> None:
     arrow.propagate(rows, keep=["a"], parts=["marginal"], engine="cpu")
     collider = BayesianNetwork({"a": 2, "b": 2, "c": 2}, {"c": ["a", "b"]})
     collider.learn({**rows, "c": rows["b"]}, epochs=1, smoothing=1.0, engine="cpu")
+    compile_direction()
+    compile_sums()
 
 
 def _learn_an_improbable_row() -> None:

@@ -45,9 +45,11 @@ SMALL_PRODUCT = 2**19
 MOST_AT_ONCE, FEWEST_AT_ONCE, LARGE_PRODUCT = 512, 16, 256
 """Rows of a product: at most the first, and where fewer than the second would make a small one, it is a large one."""
 
-BLOCK_PRODUCTS, ENOUGH_BLOCKS = 8, 4
-"""Products of each table in a block of rows, at most: its counts are summed with those of other blocks. And the blocks
-that threads share: fewer products make up a block if there would not be as many."""
+BLOCK_PRODUCTS = 8
+"""Products of each table in a block of rows, at most: its counts are summed with those of other blocks."""
+
+ENOUGH_BLOCKS = 4
+"""Blocks for threads to share: where there would be fewer, a block has fewer products."""
 
 LEAST = 1e-290
 """The value that replaces a probability of zero between two cliques, so that no message is divided by zero."""

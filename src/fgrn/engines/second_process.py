@@ -26,7 +26,8 @@ KERNELS = {
 
 The first of them is needed whatever the table is. What is not listed is compiled meanwhile where it is called: `pack`;
 for chains also `joint_tables`, `star_messages` and `scan`; for a Bayesian network with a hidden variable, whose queries
-are cliques, `star`; for structure search with missing values `cliques` and `prior_counts`.
+are cliques, `star`; for structure search with missing values `cliques` and `prior_counts`; for the choice of a
+classifier `times_inverse_hessian`, `nested_sums` and `counts_of_sums` (`compile_meanwhile`).
 """
 
 

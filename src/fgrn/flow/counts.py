@@ -160,6 +160,11 @@ class LocalEStep:
             return None
         return TogetherCounts(partial(self._count_each, prepared), prepared.log_prior)
 
+    @property
+    def had_faint_rows(self) -> bool:
+        """Whether products of some rows nearly underflowed in the last count, as far as the engine tells."""
+        return bool(getattr(self._counting, "has_faint_rows", False))
+
     def count(self, values: np.ndarray) -> Counts:
         """Return the expected counts under these parameters."""
         try:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -15,7 +14,6 @@ from ..flow.esteps import EStep
 from ..learning.calibration import Calibration
 from ..learning.conditional import FAINTEST, Conditional, tables_of_states
 from ..learning.execution import engine_for
-from ..plan.plan import Plan
 from ..tables.encoded import Evidence
 from ..tables.frames import UNKNOWN
 from .conditional_tables import conditional_logarithms
@@ -124,7 +122,8 @@ class ClassFamily:
         both = both.with_arrays(row_weights=np.concatenate([known.row_weights, -known.row_weights]))
         states = model.variable(self.hidden).cardinality
         esteps = self._estep(model, known), self._estep(model, both)
-        return Conditional(model._spec, model._parameters.values, *esteps, known.weight, states)
+        compiled = self._engine(model, both).name == "cpu"
+        return Conditional(model._spec, model._parameters.values, *esteps, known.weight, states, compiled)
 
     def _engine(self, model: Network, rows: Evidence) -> Engine:
         """Return the engine for all E-steps over some rows; the work of one of them would say too little."""
@@ -141,30 +140,28 @@ class ClassFamily:
         """See `Family`."""
         return model._with_parameters(replace(model._parameters, values=values), model._trained)
 
-    def chances(self, model: Network, rows: Evidence) -> np.ndarray:
-        """See `Family`. Sums over missing values are worth compiled kernels if E-steps over these rows are."""
+    def products_of(self, model: Network, rows: Evidence) -> RowProducts | None:
+        """See `Family`. Sums over missing values are left to messages where E-steps need no compiled kernels either."""
+        plan = model._plan()
+        if self.engine not in ("auto", "cpu"):
+            return None
+        if plan.junction_tables is None:
+            return products_of_star(plan, rows)
+        encoded, hub = model._encode_rows(plan, rows), plan.edge(self.hidden)
+        found = products_of_rows(plan.junction_tables, encoded, hub, for_counts=False)
+        is_compiled = self._engine(model, rows).name == "cpu"
+        return None if found is not None and found.sums is not None and not is_compiled else found
+
+    def chances(self, model: Network, rows: Evidence, products: RowProducts | None = None) -> np.ndarray:
+        """See `Family`."""
+        posterior = None if products is None else products.posterior(model._parameters.values)
+        if posterior is not None:
+            found: np.ndarray = posterior @ model.table(self.target)
+            return found
         engine = self._engine(model, rows).name
-        products = self._products_of(model, rows) if self.engine in ("auto", "cpu") else None
-        if products is not None and (products.sums is None or engine == "cpu"):
-            posterior = products.posterior(model._parameters.values)
-            if posterior is not None:
-                found: np.ndarray = posterior @ model.table(self.target)
-                return found
         return model.propagate(rows, keep=[self.target], parts=["marginal"], engine=engine, impossible="mark").marginal(
             self.target
         )
-
-    def _products_of(self, model: Network, rows: Evidence) -> RowProducts | None:
-        """Return the products that the class probabilities of some rows are made of, for all models of a structure."""
-        plan, known = model._plan(), _PRODUCTS.setdefault(rows, WeakKeyDictionary())
-        if plan not in known:
-            tables = plan.junction_tables
-            known[plan] = (
-                products_of_star(plan, rows)
-                if tables is None
-                else products_of_rows(tables, model._encode_rows(plan, rows), for_counts=False)
-            )
-        return known[plan]
 
     def level_of_cells(self, model: Network) -> np.ndarray:
         """See `Family`."""
@@ -266,15 +263,11 @@ class ClassFamily:
         return cells
 
 
-_PRODUCTS: WeakKeyDictionary[Evidence, WeakKeyDictionary[Plan, RowProducts | None]] = WeakKeyDictionary()
-"""Of rows and of the plan of a model: how it predicts them. The same rows are asked for by many models."""
-
-
 @cache
 def _compile_kernels() -> None:
     """Begin to compile the kernels that all candidates need, in two processes, if that was never done."""
-    from ..engines.minimiser import compile_minimiser
+    from ..engines.descent import compile_direction
     from ..engines.nested_sums import compile_sums  # they import numba
 
     compile_aside("stars")
-    compile_meanwhile(compile_minimiser, compile_sums)
+    compile_meanwhile(compile_direction, compile_sums)

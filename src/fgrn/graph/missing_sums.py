@@ -8,7 +8,7 @@ values x of a variable, of the product of
 
 depends on the hub and on missing variables that come later. Where there are none of these, it is a factor of the
 likelihood of the row. Rows share a sum if they are equal in all it depends on. So the work grows with the rows and
-variables, not with the joint states of what is missing.
+variables, not with the joint states of what is missing. Rows in which a sum depends on too much are left out.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ import numpy as np
 from ..plan.junction_tables import JunctionTables
 from ..tables.frames import UNKNOWN
 
+MOST_STATES = 2**12, 2**8
+"""The joint states of a variable and the missing variables that the sum over it depends on, at most; and the limit if
+there are too many factors otherwise."""
+
 MOST_FACTORS = 2**23
 """The factors in all sums, at most."""
 
@@ -31,11 +35,13 @@ class RowSums(NamedTuple):
     codes            (rows, places): for each factor of the likelihood of a row, in any place, its number among the
                      `leaves` of this place; UNKNOWN if a row has fewer
     leaves           of each place: the numbers of the sums that are these factors, (states of the hub, factors)
+    others           the numbers of the rows that are left out
     factors, factors_of_term, terms_of_sum  see `NestedSums`
     """
 
     codes: np.ndarray
     leaves: Sequence[np.ndarray]
+    others: np.ndarray
     factors: np.ndarray
     factors_of_term: np.ndarray
     terms_of_sum: np.ndarray
@@ -52,11 +58,11 @@ def sums_over_missing(model: JunctionTables, hub: int, codes: np.ndarray, missin
     """
     eliminated = np.flatnonzero(missing.any(axis=0)).tolist()
     later = elimination_order([table.variables_beside(hub) for table in model.tables], eliminated)
-    found = _Elimination(model, hub, codes, missing, later)
-    for variable in later:
-        if not found.eliminate(variable):
-            return None
-    return found.sums()
+    for most in MOST_STATES:
+        found = _Elimination(model, hub, codes, missing, later, most)
+        if all(found.eliminate(variable) for variable in later):
+            return found.sums()
+    return None
 
 
 def elimination_order(scopes: Sequence[Sequence[int]], eliminated: Sequence[int]) -> dict[int, list[int]]:
@@ -129,6 +135,7 @@ class _Elimination:
         codes: (rows, variables).
         missing: (rows, variables).
         later: the order of elimination, see `elimination_order`.
+        most: joint states of a variable and the missing variables that the sum over it depends on, at most.
     """
 
     def __init__(
@@ -138,9 +145,11 @@ class _Elimination:
         codes: np.ndarray,
         missing: np.ndarray,
         later: Mapping[int, Sequence[int]],
+        most: int,
     ) -> None:
-        self._model, self._hub, self._later = model, hub, later
-        self._codes, self._missing = np.asfortranarray(codes), np.asfortranarray(missing)
+        self._model, self._hub, self._later, self._most = model, hub, later, most
+        self._codes, self._missing = np.asfortranarray(codes), np.array(missing, order="F")
+        self._left_out = np.zeros(len(codes), dtype=np.bool_)
         self._used = [np.zeros(len(codes), dtype=np.bool_) for _ in model.tables]
         self._waiting: dict[int, np.ndarray] = {}  # of each variable: the sum over it that a row has yet to use, or -1
         self._over: dict[int, _SumsOver] = {}
@@ -153,20 +162,22 @@ class _Elimination:
         rows = np.flatnonzero(self._missing[:, variable])
         beside = [number for number, table in enumerate(self._model.tables) if variable in table.scope]
         has_table = {number: ~self._used[number][rows] for number in beside}
-        for number in beside:
-            self._used[number][rows] = True
         before = {one: self._waiting[one][rows] for one in self._over if variable in self._later[one]}
-        for one, which in before.items():
-            self._waiting[one][rows[which >= 0]] = -1
         first, which = distinct_codes(*zip(*self._dependences(variable, rows, has_table, before), strict=True))
         some = rows[first]
         depends = self._depends(variable, some)
         sizes = np.array([[float(self._model.sizes[other])] for other in self._later[variable]]).reshape(-1, 1)
-        if np.any(np.where(depends, sizes, 1.0).prod(axis=0) > MOST_FACTORS):
-            return False
+        joint = np.where(depends, sizes, 1.0).prod(axis=0) * self._model.sizes[variable]
+        if (is_large := joint > self._most)[which].any():
+            self._leave_out(rows[is_large[which]])
+            return self.eliminate(variable)
+        for number in beside:
+            self._used[number][rows] = True
+        for one, waiting in before.items():
+            self._waiting[one][rows[waiting >= 0]] = -1
         sums = self._located(variable, depends)
         factors = [self._of_table(number, has[first], some) for number, has in has_table.items()]
-        factors += [self._of_sums(one, which[first]) for one, which in before.items()]
+        factors += [self._of_sums(one, waiting[first]) for one, waiting in before.items()]
         if not self._add(variable, sums, factors):
             return False
         self._over[variable] = sums
@@ -175,6 +186,13 @@ class _Elimination:
         self._waiting[variable] = np.full(len(self._codes), -1)
         self._waiting[variable][rows[~is_root]] = which[~is_root]
         return True
+
+    def _leave_out(self, rows: np.ndarray) -> None:
+        """Leave out some rows: nothing is missing there any more."""
+        self._left_out[rows] = True
+        self._missing[rows] = False
+        for waiting in self._waiting.values():
+            waiting[rows] = -1
 
     def sums(self) -> RowSums:
         """Return the sums over all variables that were eliminated."""
@@ -197,7 +215,7 @@ class _Elimination:
         factors, of_term, of_sum = (
             np.concatenate([nothing, *parts]) for parts in zip(*self._parts, (nothing,) * 3, strict=True)
         )
-        return RowSums(codes, leaves, factors, _bounds(of_term), _bounds(of_sum))
+        return RowSums(codes, leaves, np.flatnonzero(self._left_out), factors, _bounds(of_term), _bounds(of_sum))
 
     def _depends(self, variable: int, rows: np.ndarray) -> np.ndarray:
         """Return which of the variables after one are missing in some rows, (variables, rows)."""

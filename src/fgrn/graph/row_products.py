@@ -5,12 +5,14 @@ A leaf is a table, if all its variables but the hub are known in a row, or a sum
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..core.labels import code_type
 from ..plan.junction_tables import JunctionTable, JunctionTables
 from ..plan.plan import Plan
 from ..tables.encoded import Evidence
@@ -19,6 +21,11 @@ from .missing_sums import RowSums, sums_over_missing
 
 if TYPE_CHECKING:
     from ..engines.nested_sums import NestedSums
+
+
+LEAST_OF_LARGEST = -300 * np.log(2.0)
+"""The logarithm of the smallest likelihood of a row, relative to that of a state that is the best one of every leaf, up
+to which underflow of a sum does not matter that is not the best of its leaf."""
 
 
 class Leaf(NamedTuple):
@@ -36,16 +43,25 @@ class Leaf(NamedTuple):
 class RowProducts:
     """The products that are the likelihoods of some rows for each state of the hub.
 
-    cells    how many cells the tables of the network have; as the number of a value it stands for a 1
-    hub      how many states the hub has
-    leaves   its leaves
-    sums     the sums over missing values, with the numbers after that; None if nothing but the hub is missing
+    size     how many cells the tables of the network have; as the number of a value it stands for a 1
+    states   how many states the hub has
+    rows     how many rows there are
+    leaves   the leaves of the hub
+    sums     the sums over missing values, with the numbers after `size`; None if nothing but the hub is missing
+    others   the numbers of the rows that are left out, because too much is missing
     """
 
-    cells: int
-    hub: int
+    size: int
+    states: int
+    rows: int
     leaves: Sequence[Leaf]
-    sums: RowSums | None
+    sums: RowSums | None = None
+    others: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+
+    @property
+    def kept(self) -> slice | np.ndarray:
+        """The numbers of the rows that are not left out."""
+        return np.setdiff1d(np.arange(self.rows), self.others) if len(self.others) else slice(None)
 
     def nested_sums(self) -> NestedSums | None:
         """Return the sums over missing values."""
@@ -53,28 +69,39 @@ class RowProducts:
             return None
         from ..engines.nested_sums import NestedSums  # imports numba
 
-        return NestedSums(self.cells + 1, self.sums.factors, self.sums.factors_of_term, self.sums.terms_of_sum)
+        program = self.sums.factors, self.sums.factors_of_term, self.sums.terms_of_sum
+        groups = np.concatenate([np.zeros(0, dtype=np.int64), *(leaf[0] for leaf in self.sums.leaves)])
+        return NestedSums(self.size + 1, *program, groups, self.states)
 
     def posterior(self, values: np.ndarray) -> np.ndarray | None:
-        """Return the posterior of the hub, (rows, states), NaN in impossible rows; None if a product may underflow.
+        """Return the posterior of the hub, (rows, states), NaN in impossible rows.
+
+        None if some rows are left out, or a product may have underflowed that matters.
 
         Args:
             values: the cells of the network.
         """
-        every, sums = np.append(values, 1.0), self.nested_sums()
+        if len(self.others):
+            return None
+        every, sums, is_exact = np.append(values, 1.0), self.nested_sums(), True
         if sums is not None:
-            every, _, is_exact = sums.of(every)
-            if not is_exact:
+            evaluated = sums.of(every)
+            if evaluated.is_wrong:
                 return None
-        found: np.ndarray = np.zeros((len(self.leaves[0].codes), self.hub))
+            every, is_exact = evaluated.values, evaluated.is_exact
+        found, largest = np.zeros((self.rows, self.states)), np.zeros(self.rows)
         with np.errstate(divide="ignore", invalid="ignore"):
             logarithms = np.log(every)
             for codes, cells in self.leaves:
-                table = np.zeros((cells.shape[1] + 1, self.hub))  # the last row is for UNKNOWN, -1
+                table = np.zeros((cells.shape[1] + 1, self.states))  # the last row is for UNKNOWN, -1
                 table[:-1] = logarithms[cells].T
                 found += table[codes]
-            found -= found.max(axis=1, keepdims=True)
-            np.exp(found, out=found)
+                if not is_exact:
+                    largest += table.max(axis=1)[codes]
+            best = found.max(axis=1)
+            if not is_exact and not (best - largest > LEAST_OF_LARGEST).all():
+                return None
+            np.exp(found - best[:, None], out=found)
             found /= found.sum(axis=1, keepdims=True)
         return found
 
@@ -86,41 +113,51 @@ def products_of_star(plan: Plan, rows: Evidence) -> RowProducts | None:
     """
     layout = plan.layout
     names = {name for names in layout.table_names for name in names}
-    is_star = plan.diverters == len(plan.source_edge) == 1 and (plan.leg_siso[~plan.leg_is_input] >= 0).all()
+    is_star = (
+        plan.diverters == len(plan.source_edge) == 1
+        and plan.leg_edge[plan.leg_is_input].tolist() == plan.source_edge.tolist()
+        and bool((plan.leg_siso[~plan.leg_is_input] >= 0).all())
+    )
     if not is_star or rows.soft.shape[1] or not rows.in_memory or not names.issuperset(rows.columns):
         return None
-    begin, hub = int(plan.source_at[0]), int(plan.cardinality[plan.source_edge[0]])
-    leaves = [Leaf(np.zeros(rows.rows, dtype=np.intp), np.arange(begin, begin + hub)[:, None])]
+    begin, states = int(plan.source_at[0]), int(plan.cardinality[plan.source_edge[0]])
+    leaves = [Leaf(np.zeros(rows.rows, dtype=np.int8), np.arange(begin, begin + states)[:, None])]
     for place, name in enumerate(rows.columns):
         number = layout.table_number(name)
-        states, levels = layout.table_shapes[number]
-        cells = int(layout.table_offsets[number]) + np.arange(states * levels).reshape(states, levels)
-        leaves.append(Leaf(np.asarray(rows.codes[:, place], dtype=np.intp), cells))
-    return RowProducts(layout.size, hub, leaves, None)
+        cells = int(layout.table_offsets[number]) + np.arange(math.prod(layout.table_shapes[number]))
+        leaves.append(Leaf(rows.codes[:, place], cells.reshape(states, -1)))
+    return RowProducts(layout.size, states, rows.rows, leaves)
 
 
-def products_of_rows(model: JunctionTables, evidence: Evidence, for_counts: bool = True) -> RowProducts | None:
-    """Return the products for rows of a junction tree; None if no variable is hidden in all rows, or too many are.
+def products_of_rows(
+    model: JunctionTables, evidence: Evidence, hub_edge: int | None = None, for_counts: bool = True
+) -> RowProducts | None:
+    """Return the products for rows of a junction tree, whose hub is hidden in all rows.
 
-    Its leaves are the tables, where some row knows their variables; and after these the sums over missing values: the
-    first of each row, the second, ... If not `for_counts`, tables of variables on which nothing depends, and which are
-    missing in all rows, are left out: they sum to one.
+    None if no variable is, too much is missing, or there is other evidence than codes in memory. Its leaves are the
+    tables, where some row knows their variables; and after these the sums over missing values: the first of each row,
+    the second, ... If not `for_counts`, tables of variables on which nothing depends, and which are missing in all
+    rows, are left out: they sum to one.
 
     Args:
         model: the tables.
-        evidence: codes of some of the variables, in memory.
+        evidence: on some of the variables.
+        hub_edge: the edge of the hub; None for the variable of the most tables.
         for_counts: whether expected counts of all tables are wanted.
     """
+    if evidence.soft.shape[1] or not evidence.in_memory or not evidence.edges() <= set(model.edges):
+        return None
     codes = np.full((evidence.rows, len(model.sizes)), UNKNOWN, dtype=np.int64)
     for number, edge in enumerate(model.edges):
         if edge >= 0 and evidence.slot[edge] >= 0:
             codes[:, number] = evidence.codes[:, evidence.slot[edge]]
     missing = codes == UNKNOWN
     hidden = np.flatnonzero(missing.all(axis=0)).tolist()
-    if not hidden:
+    possible = [number for number in hidden if hub_edge in (None, model.edges[number])]
+    if not possible or not evidence.rows:
         return None
     uses = [sum(number in table.scope for table in model.tables) for number in range(len(model.sizes))]
-    hub = max(hidden, key=lambda number: uses[number])
+    hub = max(possible, key=lambda number: uses[number])
     missing[:, hub] = False
     if not for_counts:
         alone = {number for number in hidden if number != hub and uses[number] == 1}
@@ -128,13 +165,14 @@ def products_of_rows(model: JunctionTables, evidence: Evidence, for_counts: bool
         missing[:, sorted(alone)] = False
     is_incomplete = bool(missing.any())
     sums = sums_over_missing(model, hub, codes, missing) if is_incomplete else None
-    if sums is None and is_incomplete:
+    if is_incomplete and (sums is None or 2 * len(sums.others) > evidence.rows):
         return None
     found = [_table_leaf(model, hub, table, codes, missing) for table in model.tables]
     leaves = [leaf for leaf in found if leaf is not None]
-    if sums is not None:
-        leaves += map(Leaf, sums.codes.T, sums.leaves)
-    return RowProducts(model.layout_size, model.sizes[hub], leaves, sums)
+    if sums is None:
+        return RowProducts(model.layout_size, model.sizes[hub], evidence.rows, leaves)
+    leaves += map(Leaf, sums.codes.T, sums.leaves)
+    return RowProducts(model.layout_size, model.sizes[hub], evidence.rows, leaves, sums, sums.others)
 
 
 def _table_leaf(
@@ -151,4 +189,4 @@ def _table_leaf(
         place = (place[:, None] + table.steps[number] * np.arange(size)).ravel()
         code = code * size + codes[:, number]
     states = table.steps.get(hub, 0) * np.arange(model.sizes[hub])
-    return Leaf(np.where(known, code, UNKNOWN), states[:, None] + place)
+    return Leaf(np.where(known, code, UNKNOWN).astype(code_type(len(place))), states[:, None] + place)

@@ -88,8 +88,14 @@ class Family(Protocol):
     def scaled(self, model: Any, logarithms: np.ndarray) -> np.ndarray:
         """Return the tables of a model whose cells are multiplied by factors, given as logarithms, and sum to one."""
 
-    def chances(self, model: Any, rows: Evidence) -> np.ndarray:
-        """Return the distribution of the class in each row given its other columns, (rows, classes)."""
+    def products_of(self, model: Any, rows: Evidence) -> Any:
+        """Return what `chances` of these rows has in common for all models of this structure and size, if anything."""
+
+    def chances(self, model: Any, rows: Evidence, products: Any = None) -> np.ndarray:
+        """Return the distribution of the class in each row given its other columns, (rows, classes).
+
+        `products` are those of a model of this structure and size, see `products_of`.
+        """
 
     def mean_of(self, models: Sequence[tuple[Any, float]]) -> Any:
         """Return a model whose cells are the geometric mean of those of several models, each at a temperature.
@@ -165,6 +171,10 @@ class Trial:
         """The held-out rows without the class."""
         return self._held_out.without(self._target)
 
+    @cached_property
+    def _products(self) -> Any:
+        return self.family.products_of(self.model, self._asked)
+
     def predictions(self, how: Refinement) -> Predictions:
         """Return the predictions of a candidate for the held-out rows."""
         model, budget = self._learnt, self._budget
@@ -183,7 +193,7 @@ class Trial:
     def predicted_by(self, models: Sequence[Any]) -> Predictions:
         """Return predictions for the held-out rows, by the geometric mean of the predictions of some models."""
         classes = self._held_out.codes[:, self._held_out.columns.index(self._target)]
-        chances = geometric_mean([self.family.chances(model, self._asked) for model in models])
+        chances = geometric_mean([self.family.chances(model, self._asked, self._products) for model in models])
         self._budget.spend(len(models) * self.query_work)
         self.classes = chances.shape[1]
         return Predictions.of(chances, classes, self._copies * self._held_out.row_weights)
@@ -199,9 +209,10 @@ class Trial:
         rows = with_hidden_values(self._held_out, self._target, seed, MOST_HELD_OUT)
         learnt = with_hidden_values(self._rows, self._target, seed)
         asked, classes = rows.without(self._target), rows.codes[:, rows.columns.index(self._target)]
-        ready = _scaled(self.family, models, learnt, self._budget)
+        ready, products = _scaled(self.family, models, learnt, self._budget), self.family.products_of(self.model, asked)
         refined, general = (
-            geometric_mean([self.family.chances(model, asked) for model in some]) for some in (ready, [self._learnt])
+            geometric_mean([self.family.chances(model, asked, products) for model in some])
+            for some in (ready, [self._learnt])
         )
         return IncompletePredictions(refined, general, asked.known_values(), classes, rows.row_weights)
 

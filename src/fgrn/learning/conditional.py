@@ -84,13 +84,21 @@ class Conditional:
         weight: of the rows.
         states: of the hidden variable that the target hangs on. Rows of a table that differ in its state alone tell
             something about the target, and "independence" is that they are equal; it is the slowest of the parents.
+        compiled: whether it is maximised with a compiled kernel.
     """
 
     def __init__(
-        self, spec: Specification, values: np.ndarray, known: EStep, gained: EStep, weight: float, states: int
+        self,
+        spec: Specification,
+        values: np.ndarray,
+        known: EStep,
+        gained: EStep,
+        weight: float,
+        states: int,
+        compiled: bool = False,
     ) -> None:
         self._spec, self._values, self._states = spec, values, states
-        self._known, self._gained, self.weight = known, gained, weight
+        self._known, self._gained, self.weight, self.compiled = known, gained, weight, compiled
         self.evaluations = 0
 
     @cached_property
@@ -156,7 +164,7 @@ class Conditional:
             cost, uphill = pull(z)
             return (cost - likelihood) / self.weight, (uphill - slope) / self.weight
 
-        return minimised(loss, start if begin is None else begin, iterations, tolerance, stopped)
+        return minimised(loss, start if begin is None else begin, iterations, tolerance, stopped, self.compiled)
 
     @cached_property
     def _penalised(self) -> np.ndarray:

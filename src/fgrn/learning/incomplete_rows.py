@@ -111,7 +111,7 @@ def with_level_factors(
         cost = 0.5 * RIDGE * float(logarithms @ logarithms)
         return (cost - likelihood) / task.weight, (RIDGE * logarithms - slope) / task.weight
 
-    best = minimised(loss, np.zeros(count), ITERATIONS, TOLERANCE, stopped)
+    best = minimised(loss, np.zeros(count), ITERATIONS, TOLERANCE, stopped, task.compiled)
     return family.with_tables(model, tables(best))
 
 

@@ -4,7 +4,8 @@ Exported are the kernels that Python calls, one file for each kind of network. T
 `products`, `sisos`, and of LLVM code in `joint_rows`, `vectors`, `blas` and `llvm`; in `teams` threads share a call;
 `linking` puts the functions that only kernels call into them; `cache` keeps them on disk. No other place imports numba.
 Arrays that are passed together are named tuples, see `arguments`. The kernels of structure search, in `families` and
-`family_bits`, are no part of the engine.
+`family_bits`, those of sums over missing values, in `sums`, and that of L-BFGS, in `directions`, are no part of the
+engine.
 
 Kernels release the GIL, but for those that take microseconds (`short_kernel`). None is compiled with `parallel`: the
 engine has threads of its own, and adds counts in the order of the rows. None is compiled with `fastmath`: only the sums

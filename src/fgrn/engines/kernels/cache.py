@@ -43,7 +43,8 @@ A program that sets up no logging writes the latter to standard error: nobody wo
 """
 
 MOST_SECONDS, PAUSE = 60, 0.005
-"""How long to wait for such a process, then the kernel is compiled here; and how long between two looks at the disk."""
+"""How long to wait for such a process, then the kernel is compiled here; and how long between two looks at the disk, if
+nothing is compiled meanwhile."""
 
 
 def folders() -> list[Path]:
@@ -109,10 +110,12 @@ class KernelCache(NullCache):  # type: ignore[misc]  # numba is not typed
                 return found
             if monotonic() > end:
                 process.kill()
-            if MEANWHILE:
-                MEANWHILE.pop()()
-            else:
+            try:
+                compiled = MEANWHILE.pop()
+            except IndexError:
                 sleep(PAUSE)
+            else:
+                compiled()
         return self._loaded(name, target_context)
 
     def _loaded(self, name: str, target_context: Any) -> Any:

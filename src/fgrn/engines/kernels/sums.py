@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from .basics import kernel
 
-FAINTEST = 2.0**-960
-"""A smaller product of positive factors may have lost bits that matter."""
+LEAST_EXACT = 2.0**-960
+"""A smaller product of positive factors may have lost bits by underflow."""
+
+INEXACT, CLOSE, EXACT = range(3)
+"""How sums are: underflow lost something that may matter, nothing that matters, nothing."""
+
+LEAST_CLOSE = 2.0**-600
+"""If of each group one sum is not smaller, what underflow took from the others has less than 2^-360 of that one."""
 
 
 @kernel
-def nested_sums(factors, factors_of_term, terms_of_sum, first, values, terms):
+def nested_sums(factors, factors_of_term, terms_of_sum, first, groups, group_size, values, terms):
     """Compute sums of products of values, each from those before it; they are appended to the values.
 
-    Returns whether no product of positive factors was so small that it lost bits.
+    Returns how exact they are: INEXACT, CLOSE or EXACT.
 
     Args:
         factors: the numbers of the values that are multiplied, term by term.
         factors_of_term: where the factors of each term begin, and the end.
         terms_of_sum: where the terms of each sum begin, and the end.
         first: the number of the first sum among the values.
+        groups: where groups of sums begin among the values, which are compared with each other.
+        group_size: how many sums each has.
         values: receives the sums.
         terms: receives the terms.
     """
@@ -31,12 +39,20 @@ def nested_sums(factors, factors_of_term, terms_of_sum, first, values, terms):
                 value = values[factors[place]]
                 product *= value
                 least = min(least, value)
-            if product < FAINTEST and least > 0.0:
+            if product < LEAST_EXACT and least > 0.0:
                 is_exact = False
             terms[term] = product
             total += product
         values[first + number] = total
-    return is_exact
+    if is_exact:
+        return EXACT
+    for group in groups:
+        largest = 0.0
+        for number in range(group, group + group_size):
+            largest = max(largest, values[number])
+        if largest < LEAST_CLOSE:
+            return INEXACT
+    return CLOSE
 
 
 @kernel
