@@ -91,7 +91,7 @@ class LatentClassifier(ChoosingBins, Choosing, LatentClassifierBase):
         max_seconds: the approximate time of `fit` after the table is read: choosing, calibrating and learning from all
             rows. The first candidate is always tried, the best one is learnt for nine epochs at least, and a refinement
             that was begun is finished, but for rows with missing values only as time allows. None for a limit of work
-            that does not depend on the clock: up to 4 s of CPU time for a few hundred rows, 8 s for 10,000, and as long
+            that does not depend on the clock: up to 3 s of CPU time for a few hundred rows, 7 s for 10,000, and as long
             as it takes to learn from more than 20,000. Default: None.
         n_bins: the number of bins of a column with many distinct numbers; "auto": 10, or 5 with fewer than 100 rows,
             unless another of 5, 10 and 20 has a smaller held-out log-loss by three standard errors; not tried on
