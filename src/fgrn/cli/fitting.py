@@ -113,7 +113,8 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
               "[1e-8 for clusters, else 1e-5]")  # fmt: skip
 @click.option("--max-seconds", type=shared_options.FiniteRange(0, min_open=True),
               help="With --target, and --hidden auto or --model tan or tree: after this time no other model is tried, "
-              "and the best one so far is learnt. [a fixed amount of work: up to 3 s for a few hundred rows, 7 s for 10000]",
+              "and the best one so far is learnt. "
+              "[a fixed amount of work: up to 3 s for a few hundred rows, 7 s for 10000]",
               )  # fmt: skip
 @click.option("--refine", type=Refining(), metavar="auto|yes|no|NUMBER",
               help="With --target, and --hidden auto or --model tan or tree: whether tables are refined to predict "

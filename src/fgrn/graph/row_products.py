@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 LEAST_OF_LARGEST = -300 * np.log(2.0)
-"""The logarithm of the smallest likelihood of a row, relative to that of a state that is the best one of every leaf, up
-to which underflow of a sum does not matter that is not the best of its leaf."""
+"""In rows with a larger likelihood than this, as a logarithm and relative to the product of the largest values of all
+leaves, it does not matter if sums have underflowed that are not the largest of their leaf."""
 
 
 class Leaf(NamedTuple):
