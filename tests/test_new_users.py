@@ -708,3 +708,49 @@ def test_predict_tells_how_numbers_with_a_decimal_comma_are_read(
     err = said(capsys, "predict", model, commas, status=int(action == "error"))[1]
     assert "Read the file with --decimal ','" in err
     assert "decimal" not in said(capsys, "predict", model, commas, "--decimal", ",")[1]
+
+
+@pytest.mark.parametrize("rows", [10, 11, 20])
+@pytest.mark.parametrize("settings", [{}, {"n_hidden": 4}, {"structure": "tan"}, {"refine": False}])
+def test_classes_of_one_row_each_are_learnt(rows: int, settings: dict[str, Any]) -> None:
+    """Nothing can be held out to choose by: the rows held out first would be all of them."""
+    model = fgrn.LatentClassifier(random_state=0, **settings).fit({"a": (["x", "y"] * 10)[:rows]}, list(range(rows)))
+    found = model.predict_proba({"a": ["x", None]})
+    assert found.sum(axis=1) == pytest.approx([1, 1])
+    assert found[0, ::2].sum() > found[0, 1::2].sum()  # the rows of "x"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        list,
+        lambda values: np.array(values, dtype=object),
+        lambda values: pd.Series(values, dtype=object),
+        lambda values: pl.Series(values, dtype=pl.Object),
+    ],
+)
+def test_classes_that_are_words_and_numbers_are_refused(make: Any) -> None:
+    """NumPy would make one class of 1 and "1"."""
+    y = make([1, "1", "x"] * 20)
+    with pytest.raises(ValueError, match="some classes are words, such as '1', and others are not, such as 1"):
+        fgrn.LatentClassifier().fit({"a": list("xyz") * 20}, y)
+    known = fgrn.NaiveBayesClassifier().fit({"a": list("xyz") * 20}, ["u", "v", None] * 20)
+    assert known.classes_.tolist() == ["u", "v"]
+
+
+def test_columns_without_values_are_not_called_continuous(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "empty.csv"
+    table.write_text("a,b,class\n" + ",x,yes\n,y,no\n" * 30)
+    said(capsys, "fit", table, "--hidden", "2", "-o", tmp_path / "empty.fgrn")
+    _, err = said(capsys, "draw", tmp_path / "empty.fgrn", "-o", tmp_path / "empty.svg")
+    assert "leaves out a: without values, and only variables with states are drawn" in err
+
+
+def test_a_tree_that_no_page_shows_has_a_way_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, model = tmp_path / "people.csv", tmp_path / "tree.fgrn"
+    fgrn.datasets.load("survey").frame().head(300).to_csv(table, index=False)
+    said(capsys, "fit", table, "--model", "tree", "--epochs", "2", "-o", model)
+    _, err = said(capsys, "explore", model, "-o", tmp_path / "tree.html", status=1)
+    assert "--hidden 3" in err
+    said(capsys, "fit", table, "--model", "tree", "--hidden", "3", "--epochs", "2", "-o", model)
+    said(capsys, "explore", model, "-o", tmp_path / "tree.html")

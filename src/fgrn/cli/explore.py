@@ -133,6 +133,6 @@ def _load_model(path: str, format: str | None, rescale: bool) -> Any:
     if hasattr(model, "mixture_"):
         raise FgrnError(
             f"A page shows one network, and {path!r} holds a mixture of trees that share tables.",
-            remedies="draw it with `fgrn draw`, or impute values with `fgrn complete`",
+            remedies="draw it with `fgrn draw`, or fit one tree, with a number of states such as `--hidden 3`",
         )
     return model

@@ -92,7 +92,8 @@ def estimator_of(model: str, hidden: str, settings: dict[str, Any]) -> Any:
 @click.option(
     "--epochs",
     type=click.IntRange(1),
-    help="Learning ends after this many epochs at most. [1000 for clusters, else at most 500]",
+    help="Learning ends after this many epochs at most. "
+    "[1000 for clusters, 30 for tree without --target, else at most 500]",
 )
 @click.option(
     "--cycles",

@@ -266,11 +266,13 @@ def _draw_network(model: str, output: str, given: tuple[str, ...], as_json: bool
         evidence |= _evidence_of(found, name, value)
     always = [found._class_name()] if not isinstance(found, Network) and hasattr(found, "classes_") else []
     plots.save(plots.network(net, evidence or None, always=always), output)
-    absent = [name for name in getattr(found, "schema_", ()) if name not in net.observed]
-    if absent:
-        print_message(
-            f"The picture leaves out {shortened(absent)}: continuous, and only variables with states are drawn."
-        )
+    schema = getattr(found, "schema_", {})
+    absent = [name for name in schema if name not in net.observed]
+    for what, is_continuous in (("continuous", True), ("without values", False)):
+        if some := [name for name in absent if schema[name].continuous == is_continuous]:
+            print_message(
+                f"The picture leaves out {shortened(some)}: {what}, and only variables with states are drawn."
+            )
     predicted = _predicted_apart(found, evidence)
     for name, chances in predicted.items() if not as_json else ():
         likeliest = max(chances, key=lambda label: chances[label])

@@ -190,6 +190,7 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
             y = list(y) if isinstance(y, tuple) else y
             values = frames.as_column(y, "y") if hasattr(y, "to_numpy") or isinstance(y, list) else y
         values = self._unless_missing(values, name, every)
+        _check_one_kind(values)
         if isinstance(values, np.ndarray) and values.dtype.kind in "Mm":
             raise ValueError("Classes are words, numbers or truth values. Got dates; turn them into words.")
         known = _has_class(values)
@@ -240,6 +241,22 @@ class LatentClassifierBase(ClassifierMixin, LatentEstimator):  # type: ignore[mi
 
     def _observed(self) -> dict[str, list[Label]]:
         return {**self.schema_.states, self._class_name(): self._class_labels()}
+
+
+def _check_one_kind(values: Any) -> None:
+    """Raise an error if some classes are words and others are not: NumPy would make 1 and "1" one class."""
+    if isinstance(values, np.ndarray) and values.dtype.kind == "O" and values.ndim == 1:
+        values = values.tolist()
+    if not isinstance(values, list):
+        return
+    known = [value for value in values if not is_missing_value(value)]
+    word = next((value for value in known if isinstance(value, str)), None)
+    other = next((value for value in known if isinstance(value, (int, float, np.number, np.bool_))), None)
+    if word is not None and other is not None:
+        raise ValueError(
+            f"Unknown label type: some classes are words, such as {word!r}, and others are not, such as {other!r}. "
+            "Turn all of them into words, or all into numbers."
+        )
 
 
 def _has_class(values: Any) -> np.ndarray:

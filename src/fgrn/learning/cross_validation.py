@@ -104,9 +104,10 @@ class PartedRows:
 
     @property
     def can_be_parted(self) -> bool:
-        """Whether there are several classes, and enough rows to hold some out."""
+        """Whether there are several classes, and rows enough to hold some out and learn from others."""
         known = self.classes[self.classes >= 0]
-        return len(np.unique(known)) > 1 and self.count >= LEAST_TO_PART
+        enough = len(np.unique(known)) > 1 and self.count >= LEAST_TO_PART
+        return enough and all(learnt.rows for learnt, _ in self.parts)
 
 
 def mean_and_error(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
