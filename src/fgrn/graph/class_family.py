@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -121,9 +121,11 @@ class ClassFamily:
         both.codes[known.rows :, place] = UNKNOWN
         both = both.with_arrays(row_weights=np.concatenate([known.row_weights, -known.row_weights]))
         states = model.variable(self.hidden).cardinality
-        esteps = self._estep(model, known), self._estep(model, both)
         compiled = self._engine(model, both).name == "cpu"
-        return Conditional(model._spec, model._parameters.values, *esteps, known.weight, states, compiled)
+        return Conditional(
+            model._spec, model._parameters.values, partial(self._estep, model, known), self._estep(model, both),
+            known.weight, states, compiled,
+        )  # fmt: skip
 
     def _engine(self, model: Network, rows: Evidence) -> Engine:
         """Return the engine for all E-steps over some rows; the work of one of them would say too little."""

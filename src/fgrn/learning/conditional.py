@@ -79,7 +79,7 @@ class Conditional:
     Args:
         spec: which cells there are, and which of them are learnt.
         values: the tables to begin with.
-        known: the E-step over the rows whose target is known.
+        known: makes the E-step over the rows whose target is known; only "independence" needs it.
         gained: the E-step over these rows, and over the same rows without their target with negative weights.
         weight: of the rows.
         states: of the hidden variable that the target hangs on. Rows of a table that differ in its state alone tell
@@ -91,7 +91,7 @@ class Conditional:
         self,
         spec: Specification,
         values: np.ndarray,
-        known: EStep,
+        known: Callable[[], EStep],
         gained: EStep,
         weight: float,
         states: int,
@@ -178,7 +178,7 @@ class Conditional:
     def _independent(self) -> np.ndarray:
         """Return tables that do not depend on the state of the hidden variable; those between hidden variables stay."""
         layout, centre = self._spec.layout, self._values.copy()
-        counts = self._known.count(self._values).values
+        counts = self._known().count(self._values).values
         for number in tables_of_states(self._spec, self._states):
             table = layout.table(self._values, number)
             parted = table.reshape(self._states, -1, table.shape[1])
