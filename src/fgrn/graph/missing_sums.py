@@ -119,7 +119,7 @@ class _Factors(NamedTuple):
 
     has    of each sum: whether it has such a factor
     place  returns the numbers of cells, given the number of each sum, the states of the missing variables, and that of
-           the hub
+           the hub; any number where there is no such factor
     """
 
     has: np.ndarray
@@ -244,8 +244,9 @@ class _Elimination:
         """Return where sums over a variable will be, after all values so far, given which variables they depend on."""
         joint, strides = np.ones(depends.shape[1], dtype=np.int64), {}
         for other, is_missing in zip(self._later[variable], depends, strict=True):
-            strides[other] = np.where(is_missing, joint, 0)
-            joint = np.where(is_missing, joint * self._model.sizes[other], joint)
+            if is_missing.any():
+                strides[other] = np.where(is_missing, joint, 0)
+                joint = np.where(is_missing, joint * self._model.sizes[other], joint)
         lengths = joint * self._model.sizes[self._hub]
         return _SumsOver(self._values + np.cumsum(lengths) - lengths, joint, strides)
 
@@ -254,9 +255,11 @@ class _Elimination:
         table, hub = self._model.tables[number], self._hub
         at, steps = np.full(len(rows), table.at), {}
         for other in table.variables_beside(hub):
-            is_missing = self._missing[rows, other]
-            at += np.where(is_missing, 0, table.steps[other] * self._codes[rows, other])
-            steps[other] = np.where(is_missing, table.steps[other], 0)
+            is_missing, of_codes = self._missing[rows, other], table.steps[other] * self._codes[rows, other]
+            if is_missing.any():
+                steps[other] = np.where(is_missing, table.steps[other], 0)
+                of_codes[is_missing] = 0
+            at += of_codes
 
         def place(sums: np.ndarray, states: Mapping[int, np.ndarray], of_hub: np.ndarray) -> np.ndarray:
             cells: np.ndarray = at[sums] + table.steps.get(hub, 0) * of_hub
@@ -268,7 +271,7 @@ class _Elimination:
         return _Factors(has, place)
 
     def _of_sums(self, one: int, which: np.ndarray) -> _Factors:
-        """Return sums over a variable as a factor of others; -1 for those that have no such factor."""
+        """Return sums over a variable as a factor of others, given which sum each has, -1 for none."""
         over = self._over[one]
 
         def place(sums: np.ndarray, states: Mapping[int, np.ndarray], of_hub: np.ndarray) -> np.ndarray:
@@ -290,20 +293,25 @@ class _Elimination:
         self._count += count
         if self._count > MOST_FACTORS:
             return False
-        found, done = np.empty(count, dtype=np.int64), np.zeros(len(lengths), dtype=np.int64)
+        terms = hub * lengths
+        which, term = np.repeat(np.arange(len(terms)), terms), _counting(terms)
+        of_hub, rest = np.divmod(term, lengths[which])
+        joint, state = np.divmod(rest, size)
+        states = {variable: state}
+        for other, stride in sums.strides.items():
+            step = stride[which]
+            states[other] = np.where(step > 0, joint // np.maximum(step, 1) % self._model.sizes[other], 0)
+        found, place = np.empty(count, dtype=np.int64), begins[which] + term * each[which]
         for one in factors:
-            here = np.flatnonzero(one.has)
-            which = np.repeat(here, hub * lengths[here])
-            term = _counting(hub * lengths[here])
-            of_hub, rest = np.divmod(term, lengths[which])
-            states = {variable: rest % size}
-            joint = rest // size
-            for other, stride in sums.strides.items():
-                step = stride[which]
-                states[other] = np.where(step > 0, joint // np.maximum(step, 1) % self._model.sizes[other], 0)
-            found[begins[which] + term * each[which] + done[which]] = one.place(which, states, of_hub)
-            done += one.has
-        terms, total = hub * lengths, int(hub * sums.joint.sum())
+            numbers = one.place(which, states, of_hub)
+            if one.has.all():
+                found[place] = numbers
+                place += 1
+            else:
+                has = one.has[which]
+                found[place[has]] = numbers[has]
+                place += has
+        total = int(hub * sums.joint.sum())
         self._parts.append((found, np.repeat(each, terms), np.full(total, size)))
         self._values += total
         return True
