@@ -247,7 +247,7 @@ def _check_one_kind(values: Any) -> None:
     """Raise an error if some classes are words and others are not: NumPy would make 1 and "1" one class."""
     if isinstance(values, np.ndarray) and values.dtype.kind == "O" and values.ndim == 1:
         values = values.tolist()
-    if not isinstance(values, list):
+    if not isinstance(values, list) or len(set(map(type, values))) < 2:
         return
     known = [value for value in values if not is_missing_value(value)]
     word = next((value for value in known if isinstance(value, str)), None)

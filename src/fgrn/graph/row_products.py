@@ -160,9 +160,10 @@ def products_of_rows(
     hub = max(possible, key=lambda number: uses[number])
     missing[:, hub] = False
     if not for_counts:
-        alone = {number for number in hidden if number != hub and uses[number] == 1}
-        model = model._replace(tables=tuple(table for table in model.tables if table.scope[-1] not in alone))
-        missing[:, sorted(alone)] = False
+        unused = {number for number in hidden if number != hub and uses[number] == 1}
+        unused &= {table.scope[-1] for table in model.tables}  # by tables that sum to one over them
+        model = model._replace(tables=tuple(table for table in model.tables if table.scope[-1] not in unused))
+        missing[:, sorted(unused)] = False
     is_incomplete = bool(missing.any())
     sums = sums_over_missing(model, hub, codes, missing) if is_incomplete else None
     if is_incomplete and (sums is None or 2 * len(sums.others) > evidence.rows):

@@ -7,7 +7,7 @@ algorithm 7.4). The length of the step fulfils the strong Wolfe conditions (thei
 SciPy has this algorithm too. Importing `scipy.optimize` takes longer than all minimisations of a small table together,
 and each of its steps more than a step here.
 
-The direction is computed by NumPy, or with `compiled` by a kernel, in a tenth of the time for a few hundred numbers.
+The direction is computed by NumPy, or with `compiled` by a kernel, in a tenth of the time for up to 1,000 numbers.
 """
 
 from __future__ import annotations
